@@ -1,3 +1,5 @@
+#include <stdio.h>
+#include <stdlib.h>
 /* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
@@ -5122,6 +5124,16 @@ typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
 } vram_llama_split;
 
+/* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
+typedef enum vram_llama_pooling {
+  VRAM_LLAMA_POOLING_FILE, /* as the file says; none, if it does not */
+  VRAM_LLAMA_POOLING_NONE, /* each token's */
+  VRAM_LLAMA_POOLING_MEAN,
+  VRAM_LLAMA_POOLING_CLS,
+  VRAM_LLAMA_POOLING_LAST,
+  VRAM_LLAMA_POOLING_RANK /* a reranker's score */
+} vram_llama_pooling;
+
 /* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
    that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
    references. */
@@ -5145,6 +5157,7 @@ typedef struct vram_llama_options {
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_pooling pooling;        /* with embeddings: as the file says */
   vram_llama_split split;            /* by layers */
   const double *tensor_split;        /* shares of the devices; NULL: equal */
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
@@ -5155,7 +5168,7 @@ typedef struct vram_llama_options {
   uint8_t unified;       /* one cache for all sequences */
   uint8_t no_kv_offload; /* the cache on the host */
   uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* the output has embeddings too */
+  uint8_t embeddings;    /* --embedding: the output has embeddings too */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -56225,22 +56238,39 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 enum { VRAM__HF_MAX_LAYERS = 4096 };
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
-/* Lines of a family's modules: hf_text.c. */
+/* Lines of a part of a model, and the name of what a norm or an activation gives. */
+typedef struct vram__hf_part {
+  const char *name, *lines, *output;
+} vram__hf_part;
+
+/* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act; /* and what it is where the key is missing */
-  const char *norm, *embedding;
-  const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
-  uint32_t experts_used;           /* where the key is missing */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
+  const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
-/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+/* Parts and rows of a file of lines; parts of all are one set of names. */
+typedef struct vram__hf_book {
+  const vram__hf_part *part;
+  const vram__hf_lines *row;
+  uint32_t parts, rows;
+} vram__hf_book;
+VRAM__FN vram__hf_book vram__hf_decoders(void);
+VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+
+/* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 96,
+  VRAM__HF_PATH = 144,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -56250,6 +56280,7 @@ typedef struct vram__hf_pen {
   vram__hf h;
   vram_hf_config c;
   const vram__hf_lines *row;
+  const vram__hf_part *norm, *activation;
   const vram_sink *sink;
   vram_hf_sizes size;
   uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
@@ -56257,7 +56288,7 @@ typedef struct vram__hf_pen {
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
   char path[VRAM__HF_PATH];                        /* of the layer */
-  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
   uint8_t flag[128];
   uint32_t used;
@@ -56278,22 +56309,29 @@ typedef struct vram__hf_target {
   uint32_t cap, n;
 } vram__hf_target;
 
+/* hf_pen.c */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends);
 VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type);
+VRAM__FN const vram__hf_part *vram__hf_part_find(const char *name, uint32_t len);
+VRAM__FN const vram__hf_part *vram__hf_activation_find(const char *name, uint64_t len);
+VRAM__FN void vram__hf_flush(vram__hf_pen *w);
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
 
 /* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
    tokens from the one on with which a window is full. */
 enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
+
 /* hf_text.c */
-VRAM__FN void vram__hf_flush(vram__hf_pen *w);
-VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
@@ -59922,28 +59960,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -60579,6 +60617,1055 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
   return n;
 }
 
+/* >>read/hf_lines    lines of decoders: their parts, and of which ones the families consist, as
+   transformers 5.23 runs them under torch 2.15 (models/TYPE/modeling_TYPE.py, masking_utils.py,
+   loss_utils.py); hf_pen.c explains the letters */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_decoder_parts[] = {
+  /* ---- norms ---- */
+  {"rms",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.to_1\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mul\n",
+    "%p.mul_1"},
+  {"gemma",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "add %p.add_1 %p.to_1 scalar=1\n"
+    "mul %p.mul_1 %p.mul %p.add_1\n"
+    "type_as %p.type_as %p.mul_1 %i\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p.type_as"},
+  {"layer_norm",
+    "layer_norm %p %i normalized_shape=%z\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p"},
+  {"cohere_norm",
+    "to %p.to %i dtype=f32\n"
+    "mean %p.mean %p.to dim=-1 keepdim=1\n"
+    "sub %p.sub %p.to %p.mean\n"
+    "pow %p.pow %p.sub scalar=1\n"
+    "mean %p.mean_1 %p.pow dim=-1 keepdim=1\n"
+    "sub %p.sub_1 %p.to %p.mean\n"
+    "add %p.add %p.mean_1 scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.sub_1 %p.rsqrt\n"
+    "drop %p.to\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "mul %p.mul_1 %p.to_1 %p.mul\n"
+    "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "%p.to_2"},
+  /* ---- before the layers ---- */
+  {"inputs",
+    "input input_ids i64 [N,S]\n"
+    "input labels i64 [N,S]\n",
+    NULL},
+  {"embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembed_tokens\n~e|%t\n~x|%e\n",
+    NULL},
+  {"scaled_embedding",
+    "embedding %Bembed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
+    "buffer %Bembed_tokens.embed_scale shape=[]\n"
+    "to %Bembed_tokens.to %Bembed_tokens.embed_scale dtype=model\n"
+    "mul %Bembed_tokens.mul %Bembed_tokens.embedding %Bembed_tokens.to\n"
+    "~t|%Bembed_tokens.embedding\n~e|%Bembed_tokens.mul\n~x|%e\n",
+    NULL},
+  {"multiplied_embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "mul %Bmul %Bembed_tokens scalar=1\n"
+    "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
+    NULL},
+  {"positions",
+    "arange %Barange shape=[S] dtype=i64\n"
+    "add %Badd %Barange scalar=1\n"
+    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    NULL},
+  /* find_packed_sequence_indices: are there several sequences in a row? */
+  {"packed",
+    "expand %pexpand %i shape=[N,S]\n"
+    "slice %pslice %pexpand dim=0 colon=1\n"
+    "slice %pslice_1 %pslice dim=1 end=1\n"
+    "sub %psub %pslice_1 scalar=1\n"
+    "cat %pcat %psub %pexpand dim=-1\n"
+    "slice %pslice_2 %pcat dim=-1 end=S\n"
+    "slice %pslice_3 %pcat dim=-1 start=1\n"
+    "sub %psub_1 %pslice_3 %pslice_2\n"
+    "drop %pcat\n"
+    "ne %pne %psub_1 scalar=1\n"
+    "cumsum %pcumsum %pne dim=-1\n"
+    "slice %pslice_4 %pcumsum dim=0 colon=1\n"
+    "select %pselect %pslice_4 dim=1 index=-1\n"
+    "eq %peq %pselect scalar=1\n"
+    "amax %pany %peq\n"
+    "drop %pexpand %psub %psub_1 %pcumsum\n",
+    NULL},
+  /* sdpa_mask of a sliding window that is shorter than the sequence */
+  {"mask",
+    "arange %parange_1 shape=[N] dtype=i64\n"
+    "arange %parange_2 shape=[1] dtype=i64\n"
+    "arange %parange_3 shape=[S] dtype=i64\n"
+    "add %padd_1 %parange_3 scalar=1\n"
+    "arange %parange_4 shape=[S] dtype=i64\n"
+    "add %padd_2 %parange_4 scalar=1\n"
+    "slice %pslice_10 %parange_1 dim=0 colon=1\n"
+    "unsqueeze %punsqueeze_1 %pslice_10 dim=1\n"
+    "unsqueeze %punsqueeze_2 %punsqueeze_1 dim=2\n"
+    "unsqueeze %punsqueeze_3 %punsqueeze_2 dim=3\n"
+    "unsqueeze %punsqueeze_4 %parange_2 dim=0\n"
+    "slice %pslice_11 %punsqueeze_4 dim=1 colon=1\n"
+    "unsqueeze %punsqueeze_5 %pslice_11 dim=2\n"
+    "unsqueeze %punsqueeze_6 %punsqueeze_5 dim=3\n"
+    "unsqueeze %punsqueeze_7 %padd_1 dim=0\n"
+    "unsqueeze %punsqueeze_8 %punsqueeze_7 dim=1\n"
+    "slice %pslice_12 %punsqueeze_8 dim=2 colon=1\n"
+    "unsqueeze %punsqueeze_9 %pslice_12 dim=3\n"
+    "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
+    "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
+    "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "ones %pones shape=[] dtype=bool\n"
+    "sub %psub_4 %punsqueeze_9 scalar=1\n"
+    "gt %pgt %pslice_13 %psub_4\n"
+    "view %pto %pgt shape=[1,1,S,S]\n"
+    "logical_and %plogical_and %pones %pto\n"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "view %pto_1 %ple shape=[1,1,S,S]\n"
+    "logical_and %plogical_and_1 %plogical_and %pto_1\n"
+    "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
+    "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* which masks there are: none where a window is no shorter than the sequence
+     (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
+     is short */
+  {"masks",
+    "{!G<positions>}<causal>",
+    NULL},
+  {"causal",
+    "~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed>}"
+    "{O~p|%Bsliding.\n<packed>{W<mask>}~s|%Bsliding.mask\n}",
+    NULL},
+  /* cos and sin of each token */
+  {"rope",
+    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    NULL},
+  {"angles",
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "cos %p.cos %p.cat\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.cat\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.cat %p.mul_1\n",
+    NULL},
+  /* ---- attention ---- */
+  {"rotary",
+    "<qkv><rotate><cached><repeat><attend><o_proj>",
+    NULL},
+  {"norm_1",
+    "&@input_layernorm|%x|n|$h|\n",
+    NULL},
+  {"qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "{q&%Aq_norm|%Aview|a|$d|%Aq_proj %Aview\n}"
+    "transpose %Atranspose {q%a}{!q%Aview} dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "{q&%Ak_norm|%Aview_1|c|$d|%Ak_proj %Aview_1\n}"
+    "transpose %Atranspose_1 {q%c}{!q%Aview_1} dim0=1 dim1=2\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
+    NULL},
+  /* apply_rotary_pos_emb; %r: the module of cos and sin */
+  {"rotate",
+    "{!P<angles_of>~j|%q\n<turn>~q|%f\n~j|%k\n~g|_1\n<turn>~k|%f\n"
+    "drop {Q%a %c}"
+    "{!Q{q%a}{!q%Aq_proj %Aview} %Atranspose"
+    " {q%c}{!q%Ak_proj %Aview_1} %Atranspose_1}"
+    " %Acos %Asin\n}",
+    NULL},
+  /* %r: the module of cos and sin */
+  {"angles_of",
+    "unsqueeze %Acos %r.to_2 dim=1\n"
+    "unsqueeze %Asin %r.to_3 dim=1\n"
+    "~g|\n",
+    NULL},
+  /* rotate_half of %j; %f: the whole */
+  {"turn",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 end=$r\n"
+    "slice %Asecond%g %j dim=3 start=$r\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "cat %Aturned%g %Aneg%g %Afirst%g dim=-1\n"
+    "drop %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* the same of neighbours */
+  {"turn_pairs",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "drop %Astack%g\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* a layer's keys and values, %K and %V, of new ones, %k and %v: hf_generate.c */
+  {"cached",
+    "{G<cache>}{!G~K|%k\n~V|%v\n}",
+    NULL},
+  /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
+  {"repeat",
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
+    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
+    "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
+    "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
+    "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_7\n"
+    "slice %Aslice_8 %V dim=0 colon=1\n"
+    "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
+    "slice %Aslice_10 %Aunsqueeze_3 dim=3 colon=1\n"
+    "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
+    "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_11\n}}}",
+    NULL},
+  {"attend",
+    "scaled_dot_product_attention %Asdpa "
+    "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
+    "{!g%q %K %V} %s}"
+    "{!w%q %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
+    " %Aview_1 %Atranspose_1}"
+    "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* ---- what stands between, and behind ---- */
+  {"norm_2",
+    "{Ymul @mul %Ao_proj scalar=1\n}"
+    "add @add %x {Y@mul}{!Y%Ao_proj}\n"
+    "{Ydrop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"gated",
+    "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.gate_proj|a\n"
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "mul @mlp.mul %a @mlp.up_proj\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n",
+    NULL},
+  {"plain",
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.up_proj|a\n"
+    "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n",
+    NULL},
+  {"end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m\n"
+    "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
+    "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
+    "{Ydrop{l %x} @mlp.down_proj\n}"
+    "{!Y{ldrop %x\n}}"
+    "~x|@add_1\n",
+    NULL},
+  /* norms of what attention and the MLP give, and before both (Gemma) */
+  {"norm_2_3",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|\n"
+    "add @add %x %y\n"
+    "&@pre_feedforward_layernorm|@add|m|$h|\n",
+    NULL},
+  {"end_4",
+    "order @input_layernorm.weight @post_attention_layernorm.weight "
+    "@pre_feedforward_layernorm.weight\n"
+    "drop %m\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"last_norm",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
+    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
+    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    NULL},
+  /* what a head's values, %o, go through */
+  {"logits",
+    "~o|lm_head\n"
+    "{Mmul logits lm_head scalar=1\n~o|logits\n}"
+    "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
+    "{Vdiv capped.div lm_head scalar=1\n"
+    "tanh capped.tanh capped.div\n"
+    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    NULL},
+
+  /* the head, and ForCausalLMLoss */
+  {"loss",
+    "slice slice %n dim=0 colon=1\n"
+    "slice slice_1 slice dim=1 colon=1\n"
+    "slice slice_2 slice_1 dim=2 colon=1\n"
+    "expand alias slice_2 shape=[N,S,$h]\n"
+    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "<logits>"
+    "to to %o dtype=f32\n"
+    "pad pad labels pad=0,1\n"
+    "slice slice_3 pad dim=1 start=1\n"
+    "contiguous contiguous slice_3\n"
+    "view view to shape=[N*S,$v]\n"
+    "view view_1 contiguous shape=[N*S]\n"
+    "view to_1 view_1 shape=[N*S]\n"
+    "drop contiguous\n"
+    "cross_entropy loss view to_1\n"
+    "drop %n alias %o to pad\n"
+    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+};
+
+/* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
+   slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
+static const vram__hf_lines vram__hf_decoder_rows[] = {
+  {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen3", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"arcee", "", "hidden_act", "relu2", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
+  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_decoder_parts;
+  b.parts = sizeof vram__hf_decoder_parts / sizeof *vram__hf_decoder_parts;
+  b.row = vram__hf_decoder_rows;
+  b.rows = sizeof vram__hf_decoder_rows / sizeof *vram__hf_decoder_rows;
+  return b;
+}
+
+/* >>read/hf_lines_experts    lines of decoders with experts (integrations/moe.py): their parts, and
+   of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_expert_parts[] = {
+  /* a router: of Qwen, of Mixtral */
+  {"router",
+    "~M|@mlp.\n~v|@mlp.view\n"
+    "view @mlp.view %m shape=[N*S,$h]\n"
+    "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+    "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+    "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+    "{Ksum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+    "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n}"
+    "type_as @mlp.gate.to {K@mlp.gate.div}{!K@mlp.gate.topk} @mlp.gate.linear\n"
+    "drop @mlp.gate.reshape @mlp.gate.softmax{K @mlp.gate.topk}\n"
+    "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n",
+    NULL},
+  {"mixtral_router",
+    "~M|@mlp.\n~v|@mlp.view\n"
+    "view @mlp.view %m shape=[N*S,$h]\n"
+    "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+    "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+    "to @mlp.gate.to @mlp.gate.linear dtype=f32\n"
+    "softmax @mlp.gate.softmax @mlp.gate.to dim=-1\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+    "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n"
+    "drop @mlp.gate.reshape @mlp.gate.softmax\n"
+    "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
+    NULL},
+  /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
+     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+  {"grouped",
+    "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
+    "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
+    "floor_divide %Mexperts.floor_divide %Mexperts.sort.i scalar=1\n"
+    "index %Mexperts.index %v %Mexperts.floor_divide\n"
+    "index %Mexperts.index_1 %Mexperts.reshape %Mexperts.sort.i\n"
+    "to %Mexperts.to %Mexperts.sort dtype=i32\n"
+    "histc %Mexperts.histc %Mexperts.to bins=$e\n"
+    "cumsum %Mexperts.cumsum %Mexperts.histc dim=0 dtype=i32\n",
+    NULL},
+  {"grouped_up",
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "transpose %Mexperts.transpose %Mexperts.gate_up_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.transpose %Mexperts.cumsum\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.grouped_mm chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %Mexperts.grouped_mm %Mexperts.chunk.0\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"grouped_down",
+    "transpose %Mexperts.transpose_1 %Mexperts.down_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.transpose_1 %Mexperts.cumsum\n"
+    "drop %Mexperts.mul\n",
+    NULL},
+  {"grouped_sum",
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
+    "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
+    "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
+    "index %Mexperts.index_2 %Mexperts.mul_1 %Mexperts.empty\n"
+    "view %Mexperts.view %Mexperts.index_2 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
+    "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
+    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "%Mexperts.index_2\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  /* the same, and the rest of the layer */
+  {"experts",
+    "~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
+    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape @mlp.reshape %o shape=[N,S,$h]\n"
+    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} %o\n"
+    "~x|@add_1\n",
+    NULL},
+  /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
+  {"experts_one",
+    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
+    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
+    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
+    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
+    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
+    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
+    "drop @mlp.experts.column\n"
+    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
+    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
+    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
+    "drop @mlp.experts.up\n"
+    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
+    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
+    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
+    "drop @mlp.experts.mul @mlp.experts.column_1\n"
+    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
+    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
+    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
+    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
+    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} @mlp.experts.to_3\n"
+    "~x|@add_1\n",
+    NULL},
+  /* DeepseekV3TopkRouter: the best experts of the best groups. J: one group */
+  {"grouping_router",
+    "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
+    "view @mlp.gate.view %m shape=[N*S,$h]\n"
+    "to @mlp.gate.to @mlp.gate.view dtype=f32\n"
+    "parameter @mlp.gate.weight shape=[$e,$h]\n"
+    "to @mlp.gate.to_1 @mlp.gate.weight dtype=f32\n"
+    "linear @mlp.gate.linear @mlp.gate.to @mlp.gate.to_1 out_features=$e\n"
+    "sigmoid @mlp.gate.sigmoid @mlp.gate.linear\n"
+    "buffer @mlp.gate.e_score_correction_bias shape=[$e] dtype=f32\n"
+    "add @mlp.gate.add @mlp.gate.sigmoid @mlp.gate.e_score_correction_bias\n"
+    "view @mlp.gate.view_1 @mlp.gate.add shape=[N*S,$G,$E]\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.view_1 k=2 dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1\n"
+    "topk @mlp.gate.topk_1,@mlp.gate.topk_1.i @mlp.gate.sum k=$U dim=-1\n"
+    "zeros @mlp.gate.zeros @mlp.gate.sum shape=[N*S,$G]\n"
+    "scatter @mlp.gate.scatter @mlp.gate.zeros @mlp.gate.topk_1.i dim=1 scalar=1 inplace=1\n"
+    "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
+    "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
+    "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
+    "{!Jdrop @mlp.gate.unsqueeze\n}"
+    "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
+    "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
+    "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
+    "topk @mlp.gate.topk_2,@mlp.gate.topk_2.i @mlp.gate.masked_fill k=$t dim=-1\n"
+    "gather @mlp.gate.gather @mlp.gate.sigmoid @mlp.gate.topk_2.i dim=1\n"
+    "{Ksum @mlp.gate.sum_1 @mlp.gate.gather dim=-1 keepdim=1\n"
+    "add @mlp.gate.add_1 @mlp.gate.sum_1 scalar=1\n"
+    "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
+    "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
+    "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
+    "@mlp.gate.scatter{J @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  /* a layer with experts, and with such that all tokens go through (DeepseekV3MoE) */
+  {"shared_experts",
+    "linear @mlp.shared_experts.gate_proj %m out_features=$s bias=0\n"
+    "^@mlp.shared_experts.act_fn|@mlp.shared_experts.gate_proj|a\n"
+    "linear @mlp.shared_experts.up_proj %m out_features=$s bias=0\n"
+    "mul @mlp.shared_experts.mul %a @mlp.shared_experts.up_proj\n"
+    "linear @mlp.shared_experts.down_proj @mlp.shared_experts.mul out_features=$h bias=0\n",
+    NULL},
+  {"grouping_experts",
+    "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "view @mlp.view_1 %o shape=[N,S,$h]\n"
+    "drop @mlp.view\n"
+    "<shared_experts>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "add @mlp.add @mlp.view_1 @mlp.shared_experts.down_proj\n"
+    "drop %m @mlp.gate.linear %C %W %o\n"
+    "add @add_1 @add @mlp.add\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
+static const vram__hf_lines vram__hf_expert_rows[] = {
+  {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<last_norm>", 1, 8},
+  {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<last_norm>", 1, 2},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_expert_parts;
+  b.parts = sizeof vram__hf_expert_parts / sizeof *vram__hf_expert_parts;
+  b.row = vram__hf_expert_rows;
+  b.rows = sizeof vram__hf_expert_rows / sizeof *vram__hf_expert_rows;
+  return b;
+}
+
+/* >>read/hf_lines_latent    lines of decoders with latent attention (models/deepseek_v3): their
+   parts, and of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_latent_parts[] = {
+  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  {"latent",
+    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
+    "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
+    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
+    "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
+    "split_size_or_sections=$y,$j dim=-1\n"
+    "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
+    "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
+    "split_size_or_sections=$c,$j dim=-1\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
+    "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
+    "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
+    "{I<latent_pairs>}{!I<latent_halves>}"
+    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    NULL},
+  {"latent_pairs",
+    "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze @self_attn.slice dim=1\n"
+    "slice @self_attn.slice_1 %r.to_3 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze_1 @self_attn.slice_1 dim=1\n"
+    "slice @self_attn.slice_2 @self_attn.q_rot dim=3 step=2\n"
+    "slice @self_attn.slice_3 @self_attn.q_rot dim=3 start=1 step=2\n"
+    "slice @self_attn.slice_4 @self_attn.view_2 dim=3 step=2\n"
+    "slice @self_attn.slice_5 @self_attn.view_2 dim=3 start=1 step=2\n"
+    "mul @self_attn.mul @self_attn.slice_2 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_1 @self_attn.slice_3 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.slice_3 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_3 @self_attn.slice_2 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul_2 @self_attn.mul_3\n"
+    "cat @self_attn.cat @self_attn.sub @self_attn.add dim=-1\n"
+    "mul @self_attn.mul_4 @self_attn.slice_4 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_5 @self_attn.slice_5 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub_1 @self_attn.mul_4 @self_attn.mul_5\n"
+    "mul @self_attn.mul_6 @self_attn.slice_5 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_7 @self_attn.slice_4 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_6 @self_attn.mul_7\n"
+    "cat @self_attn.cat_1 @self_attn.sub_1 @self_attn.add_1 dim=-1\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.slice "
+    "@self_attn.unsqueeze @self_attn.slice_1 @self_attn.unsqueeze_1 @self_attn.slice_2 "
+    "@self_attn.slice_3 @self_attn.slice_4 @self_attn.slice_5\n"
+    "~q|@self_attn.cat\n~k|@self_attn.cat_1\n",
+    NULL},
+  {"latent_halves",
+    "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
+    "mul @self_attn.mul @self_attn.q_rot @self_attn.unsqueeze\n"
+    "slice @self_attn.slice @self_attn.q_rot dim=3 end=$r\n"
+    "slice @self_attn.slice_1 @self_attn.q_rot dim=3 start=$r\n"
+    "neg @self_attn.neg @self_attn.slice_1\n"
+    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
+    "drop @self_attn.slice_1\n"
+    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.view_2 @self_attn.unsqueeze\n"
+    "slice @self_attn.slice_2 @self_attn.view_2 dim=3 end=$r\n"
+    "slice @self_attn.slice_3 @self_attn.view_2 dim=3 start=$r\n"
+    "neg @self_attn.neg_1 @self_attn.slice_3\n"
+    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
+    "drop @self_attn.slice_3\n"
+    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.unsqueeze "
+    "@self_attn.unsqueeze_1\n"
+    "~q|@self_attn.add\n~k|@self_attn.add_1\n",
+    NULL},
+  /* expand_kv, and attention */
+  {"latent_attend",
+    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
+    "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
+    "split_size_or_sections=$y,$f dim=-1\n"
+    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
+    "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
+    "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
+    "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
+    "drop @self_attn.k_nope\n"
+    "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
+    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
+    "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
+    "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
+    "drop @self_attn.sdpa @self_attn.reshape\n"
+    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$O]\n"
+    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
+    "drop @self_attn.contiguous\n"
+    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
+    "@self_attn.key\n",
+    NULL},
+};
+
+/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+static const vram__hf_lines vram__hf_latent_rows[] = {
+  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<last_norm>", 0, 8},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_latent_parts;
+  b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
+  b.row = vram__hf_latent_rows;
+  b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_numbers    config.json as a model in the text form: sizes of latent attention, of
+   groups of experts and of state spaces, for the letters of their lines */
+
+static void vram__hf_put_number(vram__hf_pen *w, char letter, uint64_t number) {
+  *vram__hf_number_of(w, letter) = number;
+}
+
+/* hf_lines_latent.c: a and c the latents of queries and of keys and values, j what of a head is
+   rotated and y what is not, f a value, d a query, b and x what one matrix gives for both */
+static void vram__hf_latent_numbers(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const uint64_t pass = vram__hf_number(&w->h, "qk_nope_head_dim", 128),
+                 d = pass + c->rope_head_dim;
+  vram__hf_put_number(w, 'a', c->q_lora_rank);
+  vram__hf_put_number(w, 'c', c->kv_lora_rank);
+  vram__hf_put_number(w, 'j', c->rope_head_dim);
+  vram__hf_put_number(w, 'r', c->rope_head_dim / 2);
+  vram__hf_put_number(w, 'y', pass);
+  vram__hf_put_number(w, 'f', c->v_head_dim);
+  vram__hf_put_number(w, 'd', d);
+  vram__hf_put_number(w, 'Q', c->heads * d);
+  vram__hf_put_number(w, 'x', c->kv_lora_rank + c->rope_head_dim);
+  vram__hf_put_number(w, 'b', pass + c->v_head_dim);
+  vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
+  vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
+  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
+  *vram__hf_flag_of(w, 'I') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  if (c->kv_heads != c->heads)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "latent attention with fewer heads of keys: ", "num_key_value_heads");
+  if (!c->kv_lora_rank || !c->rope_head_dim || c->rope_head_dim % 2 || !pass || !c->v_head_dim)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no latent attention has such sizes of ",
+                  "a latent or a head");
+}
+
+/* Routers that take the best groups first: G groups of E experts, U of them for a token; s: the
+   width of what all tokens go through. */
+static void vram__hf_group_numbers(vram__hf_pen *w) {
+  static const struct {
+    const char *type;
+    uint8_t groups, used;
+  } none[] = {{"deepseek_v3", 8, 4}, {"", 1, 1}};
+  const vram_hf_config *const c = &w->c;
+  uint32_t i = 0;
+  uint64_t groups, used;
+  while (*none[i].type && !vram__text_is(c->family, vram__text_len(c->family), none[i].type))
+    i++;
+  groups = vram__hf_number(&w->h, "n_group", none[i].groups);
+  used = vram__hf_number(&w->h, "topk_group", none[i].used);
+  if (!groups || c->experts % groups || c->experts / groups < 2 || !used || used > groups) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so many ", "groups of experts");
+    return;
+  }
+  vram__hf_put_number(w, 'G', groups);
+  vram__hf_put_number(w, 'E', c->experts / groups);
+  vram__hf_put_number(w, 'U', used);
+  *vram__hf_flag_of(w, 'J') = groups == 1;
+}
+
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
+  vram__hf *const h = &w->h;
+  if (vram__hf_has(h, VRAM__HF_MLA))
+    vram__hf_latent_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+    vram__hf_group_numbers(w);
+  vram__hf_put_number(w, 's', vram__hf_shared_width(h));
+}
+
+/* >>read/hf_pen    what writes lines of the text form: letters of the tables of lines (hf_lines.c
+   and its kin, hf_generate.c, diffusers.c) become names, numbers and other lines.
+     @       the path of the layer, "model.layers.3."
+     $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
+             Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
+             m their width, 2 twice it, z size of a norm
+     %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
+             norms give, y what attention adds, p and i path and input of a norm or activation, e
+             the embedding, t the weights of a tied head
+     {c...}  only where flag c is set, {!c...} only where it is not
+     <name>  a part
+     ~c|name                   %c is this name from now on
+     &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
+                               goes with its input, which autocast gives another dtype; behind +:
+                               at the end of the model
+     ^path|input|c             the activation
+     ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
+                               with p=%D                                                          */
+
+/* ---- parts ---- */
+
+static vram__hf_book vram__hf_book_of(uint32_t i) {
+  return i == 0   ? vram__hf_decoders()
+         : i == 1 ? vram__hf_expert_decoders()
+                  : vram__hf_latent_decoders();
+}
+enum { VRAM__HF_BOOKS = 3 };
+
+VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
+  uint32_t i, k;
+  for (i = 0; i < VRAM__HF_BOOKS; i++) {
+    const vram__hf_book b = vram__hf_book_of(i);
+    for (k = 0; k < b.rows; k++)
+      if (vram__text_is(type, vram__text_len(type), b.row[k].type))
+        return b.row + k;
+  }
+  return NULL;
+}
+
+VRAM__FN const vram__hf_part *vram__hf_part_find(const char *name, uint32_t len) {
+  uint32_t i, k;
+  for (i = 0; i < VRAM__HF_BOOKS; i++) {
+    const vram__hf_book b = vram__hf_book_of(i);
+    for (k = 0; k < b.parts; k++)
+      if (vram__text_is(name, len, b.part[k].name))
+        return b.part + k;
+  }
+  return NULL;
+}
+
+/* ---- letters ---- */
+
+VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
+  if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
+    vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
+  w->used = 0;
+}
+
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    if (w->used == sizeof w->text)
+      vram__hf_flush(w);
+    w->text[w->used++] = s[i];
+  }
+}
+
+static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  if (t)
+    vram__text_puts(t->to, t->cap, &t->n, s);
+  else
+    vram__hf_put(w, s, vram__text_len(s));
+}
+
+/* Behind a bracket: what its flag says, and where its text begins. */
+static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
+  const int is_not = *s == '!';
+  uint32_t depth = 1;
+  s += is_not;
+  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+    return s + 1;
+  for (s++; *s && depth; s++)
+    depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
+  return s;
+}
+
+static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s);
+static const char *vram__hf_module(vram__hf_pen *w, const char *s);
+static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
+static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
+
+/* The lines from s on up to one of the letters in `ends`, put in; where they end. */
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
+  char digits[24], plain[2] = {0, 0};
+  uint32_t n = 0;
+  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
+    const char next = s[1];
+    switch (*s) {
+    case '{':
+      s = vram__hf_condition(w, s + 1);
+      continue;
+    case '}':
+      break;
+    case '@':
+      vram__hf_letters(w, t, w->path);
+      break;
+    case '%':
+      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      s++;
+      break;
+    case '$':
+      n = 0;
+      vram__text_putu(digits, sizeof digits, &n, *vram__hf_number_of(w, next));
+      vram__hf_letters(w, t, digits);
+      s++;
+      break;
+    case '<':
+      s = vram__hf_include(w, t, s + 1);
+      continue;
+    case '&':
+    case '^':
+      s = vram__hf_module(w, s);
+      continue;
+    case ';':
+      s = vram__hf_dropout(w, s);
+      continue;
+    case '~':
+      s = vram__hf_rename(w, s);
+      continue;
+    default:
+      plain[0] = *s;
+      vram__hf_letters(w, t, plain);
+    }
+    s++;
+  }
+  return s;
+}
+
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+  vram__hf_target t;
+  t.to = vram__hf_name_of(w, name);
+  t.cap = VRAM__HF_PATH;
+  t.n = 0;
+  *t.to = 0;
+  vram__hf_say(w, &t, lines, "");
+}
+
+/* ---- calls ---- */
+
+static const vram__hf_part vram__hf_activations[] = {
+    {"silu", "silu %p.silu %i\n", "%p.silu"},
+    {"swish", "silu %p.silu %i\n", "%p.silu"},
+    {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
+    {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
+    {"relu", "relu %p.relu %i\n", "%p.relu"},
+    {"gelu_new",
+     "mul %p.mul %i scalar=1\n"
+     "pow %p.pow %i scalar=1\n"
+     "mul %p.mul_1 %p.pow scalar=1\n"
+     "add %p.add %i %p.mul_1\n"
+     "mul %p.mul_2 %p.add scalar=1\n"
+     "tanh %p.tanh %p.mul_2\n"
+     "add %p.add_1 %p.tanh scalar=1\n"
+     "mul %p.mul_3 %p.mul %p.add_1\n"
+     "{!Udrop %i\n}",
+     "%p.mul_3"},
+    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\n{!Udrop %i\n}", "%p.square"},
+};
+
+/* The activation of a name; NULL: its lines are not known. */
+VRAM__FN const vram__hf_part *vram__hf_activation_find(const char *name, uint64_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
+    if (len <= VRAM__HF_PATH && vram__text_is(name, (uint32_t)len, vram__hf_activations[i].name))
+      return vram__hf_activations + i;
+  return NULL;
+}
+
+/* One field of a call, up to a stroke or the end of the line; behind it. */
+static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint32_t cap) {
+  vram__hf_target t;
+  t.to = to;
+  t.cap = cap;
+  t.n = 0;
+  *to = 0;
+  s = vram__hf_say(w, &t, s, "|\n");
+  return s + (*s != 0);
+}
+
+/* <name>: its lines; of a cache and masks in a generation hf_generate.c has them. */
+static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const vram__hf_part *part;
+  uint32_t n = 0;
+  while (s[n] && s[n] != '>')
+    n++;
+  if (vram__text_is(s, n, "cache"))
+    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
+    vram__hf_generated_masks(w);
+  else {
+    part = vram__hf_part_find(s, n);
+    if (part)
+      vram__hf_say(w, t, part->lines, "");
+    else
+      vram__hf_refuse(w, "a part without lines of model_type ", w->c.family);
+  }
+  return s + n + (s[n] != 0);
+}
+
+/* &path|input|c|size|drop, ^path|input|c */
+static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
+  const int is_norm = *s == '&';
+  const vram__hf_part *const part = is_norm ? w->norm : w->activation;
+  char path[VRAM__HF_PATH], input[VRAM__HF_PATH], to[4], drop[sizeof w->drop];
+  s = vram__hf_field(w, s + 1, path, sizeof path);
+  s = vram__hf_field(w, s, input, sizeof input);
+  s = vram__hf_field(w, s, to, sizeof to);
+  if (is_norm) {
+    char size[VRAM__HF_PATH];
+    s = vram__hf_field(w, s, size, sizeof size);
+    s = vram__hf_field(w, s, drop, sizeof drop);
+    vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
+    *vram__hf_flag_of(w, 'f') = *drop == '+';
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
+    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
+  }
+  vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
+  vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
+  vram__hf_say(w, NULL, part->lines, "");
+  vram__hf_set(w, *to, part->output);
+  return s;
+}
+
+/* ;path|c|D */
+static const char *vram__hf_dropout(vram__hf_pen *w, const char *s) {
+  char path[VRAM__HF_PATH], to[4], flag[4];
+  s = vram__hf_field(w, s + 1, path, sizeof path);
+  s = vram__hf_field(w, s, to, sizeof to);
+  s = vram__hf_field(w, s, flag, sizeof flag);
+  if (!*vram__hf_flag_of(w, *flag))
+    return s;
+  vram__hf_put(w, "dropout ", 8);
+  vram__hf_put(w, path, vram__text_len(path));
+  vram__hf_put(w, " ", 1);
+  vram__hf_put(w, vram__hf_name_of(w, *to), vram__text_len(vram__hf_name_of(w, *to)));
+  vram__hf_put(w, " p=", 3);
+  vram__hf_put(w, vram__hf_name_of(w, *flag), vram__text_len(vram__hf_name_of(w, *flag)));
+  vram__hf_put(w, "\n", 1);
+  vram__memory_copy(vram__hf_name_of(w, *to), path, sizeof path);
+  return s;
+}
+
+/* ~c|name */
+static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
+  char to[4], name[VRAM__HF_PATH];
+  s = vram__hf_field(w, s + 1, to, sizeof to);
+  s = vram__hf_field(w, s, name, sizeof name);
+  vram__memory_copy(vram__hf_name_of(w, *to), name, sizeof name);
+  return s;
+}
+
 /* >>read/hf_generate    config.json as a generation in the text form: the parts of
    transformers' generate() and its caches, as transformers 5.23 runs it with greedy search and
    attention sdpa (generation/utils.py, cache_utils.py, masking_utils.py, integrations/moe.py).
@@ -60609,7 +61696,7 @@ static const char vram__hf_lines_given[] =
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
-  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -60659,49 +61746,50 @@ static const char vram__hf_lines_sdpa_mask[] =
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
-  "{ycache @self_attn.window shape=[] dtype=i64\n"
-  "store @self_attn.window\n}"
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
-  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
-  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
-  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
-  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
-  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
-  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
-  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Ak_all %Ak_cache %k dim=2\n"
+  "{!ystore %Ak_cache %Ak_all\n}"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Av_all %Av_cache %v dim=2\n"
+  "{!ystore %Av_cache %Av_all\n}"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n}"
+  "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
+  "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
+  "drop %k %l\n";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.k_cache\n"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.v_cache\n"
-  "cache @self_attn.length shape=[] dtype=i64\n"
-  "store @self_attn.length\n"
-  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
-  "add @self_attn.position @self_attn.range scalar=1\n"
-  "drop @self_attn.range\n"
-  "drop @self_attn.position\n}}"
-  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.last shape=[1] dtype=i64\n"
-  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
-  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
-  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
-  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Ak_cache\n"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Av_cache\n"
+  "cache %Alength shape=[] dtype=i64\n"
+  "store %Alength\n"
+  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "add %Aposition %Arange scalar=1\n"
+  "drop %Arange\n"
+  "drop %Aposition\n}}"
+  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Alast shape=[1] dtype=i64\n"
+  "drop %Ak_new %Av_new %Alast\n}"
+  "{!xdrop %k %l\n}"
+  "{x~K|%k\n~V|%v\n}"
+  "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
+  "slice %Av_cut %Av_cache dim=2 end=S\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "drop %n head.last{M lm_head}\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "<logits>"
+  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -60716,7 +61804,7 @@ static const char vram__hf_lines_greedy[] =
   "ones next.one shape=[N,1] dtype=i64\n"
   "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
   "drop next.one attention_mask attention_mask_now position_ids\n"
-  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "select next.row %o dim=1 index=-1\n"
   "empty next.logits shape=[N,$v] dtype=f32\n"
   "drop next_logits\n"
   "argmax next.token0 next.logits dim=-1\n"
@@ -60733,7 +61821,7 @@ static const char vram__hf_lines_greedy[] =
   "zeros next.done shape=[N] dtype=bool\n"
   "mul next.unfinished unfinished next.done\n"
   "drop next.done unfinished\n"
-  "drop {M logits}{!M lm_head} next.row\n"
+  "drop %o next.row\n"
   "arange next.now shape=[N,1] dtype=i64\n"
   "arange next.position_now shape=[N,1] dtype=i64\n";
 
@@ -60891,6 +61979,36 @@ static void vram__hf_special(vram__hf_pen *w) {
   }
 }
 
+/* The masks of a step: a static cache's are made before it. */
+static void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+/* Masks that the model makes in a step: none of a static cache. */
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
+  if (!vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -60916,30 +62034,6 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_part_masks(w);
 }
 
-/* The masks of a step: a static cache's are made before it. */
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
-  int slides;
-  *vram__hf_name_of(w, 'Z') = 0;
-  for (slides = 0; slides < 2; slides++) {
-    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
-    if (!vram__hf_asks(w, slides))
-      continue;
-    vram__hf_columns(w, 'U', slides, w->part);
-    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
-    if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
-    else if (vram__hf_static(w))
-      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
-    if (!vram__hf_static(w) || !w->part)
-      vram__hf_say_mask(w, slides, w->part, 0);
-    if (m.is_made && !vram__hf_static(w))
-      vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                                               : " sliding_mask");
-  }
-}
-
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
             is_window = slides && vram__hf_has_window(w),
@@ -60952,16 +62046,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K',
-               is_over     ? "@self_attn.add_1"
-               : is_cut    ? "@self_attn.k_cut"
-               : is_static ? "@self_attn.k_cache"
-                           : "@self_attn.k_all");
-  vram__hf_set(w, 'V',
-               is_over     ? "@self_attn.transpose_2"
-               : is_cut    ? "@self_attn.v_cut"
-               : is_static ? "@self_attn.v_cache"
-                           : "@self_attn.v_all");
+  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
+  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -60978,7 +62064,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   const int is_static = vram__hf_static(w);
   int slides;
   vram__hf_say(w, NULL, vram__hf_lines_head, "");
-  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now %Bunsqueeze}\n", "");
   for (slides = 0; is_static && !w->part && slides < 2; slides++)
     if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
       vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
@@ -60992,584 +62078,8 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   vram__hf_say(w, NULL, vram__hf_lines_kept, "");
 }
 
-/* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
-   the text form. What a module's forward pass calls, in its order, and where Python lets go of
-   values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
-   masking_utils.py, loss_utils.py). */
-
-/* What is put in:
-     @       the path of the layer, "model.layers.3."
-     $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
-             Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
-             m their width, 2 twice it, p positions, y types of tokens, z size of a norm
-     %c      a name: x a layer's input, n and m what its norms give, y what attention adds, p and i
-             path and input of a norm or activation, e the embedding
-     {c...}  only where flag c is set, {!c...} only where it is not
-     &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
-     ^path|input|c             the activation                                                  */
-
-/* clang-format off */
-
-/* ---- norms ---- */
-
-static const char vram__hf_lines_rms[] =
-  "to %p.to %i dtype=f32\n"
-  "pow %p.pow %p.to scalar=1\n"
-  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
-  "add %p.add %p.mean scalar=1\n"
-  "rsqrt %p.rsqrt %p.add\n"
-  "mul %p.mul %p.to %p.rsqrt\n"
-  "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
-  "parameter %p.weight shape=[$z]\n"
-  "mul %p.mul_1 %p.weight %p.to_1\n"
-  "drop{d %d}{f %d %x} %p.mean %p.mul\n";
-
-static const char vram__hf_lines_gemma[] =
-  "to %p.to %i dtype=f32\n"
-  "pow %p.pow %p.to scalar=1\n"
-  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
-  "add %p.add %p.mean scalar=1\n"
-  "rsqrt %p.rsqrt %p.add\n"
-  "mul %p.mul %p.to %p.rsqrt\n"
-  "parameter %p.weight shape=[$z]\n"
-  "to %p.to_1 %p.weight dtype=f32\n"
-  "add %p.add_1 %p.to_1 scalar=1\n"
-  "mul %p.mul_1 %p.mul %p.add_1\n"
-  "type_as %p.type_as %p.mul_1 %i\n"
-  "{ddrop %d\n}{fdrop %d\n}";
-
-/* ---- before the layers ---- */
-
-static const char vram__hf_lines_inputs[] =
-  "input input_ids i64 [N,S]\n"
-  "input labels i64 [N,S]\n";
-
-static const char vram__hf_lines_embedding[] =
-  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n";
-
-static const char vram__hf_lines_scaled_embedding[] =
-  "embedding model.embed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
-  "buffer model.embed_tokens.embed_scale shape=[]\n"
-  "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
-  "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
-
-static const char vram__hf_lines_multiplied_embedding[] =
-  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n"
-  "mul model.mul model.embed_tokens scalar=1\n";
-
-static const char vram__hf_lines_positions[] =
-  "arange model.arange shape=[S] dtype=i64\n"
-  "add model.add model.arange scalar=1\n"
-  "unsqueeze model.unsqueeze model.add dim=0\n";
-
-/* find_packed_sequence_indices: are there several sequences in a row? */
-static const char vram__hf_lines_packed[] =
-  "expand %p.expand %i shape=[N,S]\n"
-  "slice %p.slice %p.expand dim=0 colon=1\n"
-  "slice %p.slice_1 %p.slice dim=1 end=1\n"
-  "sub %p.sub %p.slice_1 scalar=1\n"
-  "cat %p.cat %p.sub %p.expand dim=-1\n"
-  "slice %p.slice_2 %p.cat dim=-1 end=S\n"
-  "slice %p.slice_3 %p.cat dim=-1 start=1\n"
-  "sub %p.sub_1 %p.slice_3 %p.slice_2\n"
-  "drop %p.cat\n"
-  "ne %p.ne %p.sub_1 scalar=1\n"
-  "cumsum %p.cumsum %p.ne dim=-1\n"
-  "slice %p.slice_4 %p.cumsum dim=0 colon=1\n"
-  "select %p.select %p.slice_4 dim=1 index=-1\n"
-  "eq %p.eq %p.select scalar=1\n"
-  "amax %p.any %p.eq\n"
-  "drop %p.expand %p.sub %p.sub_1 %p.cumsum\n";
-
-/* sdpa_mask of a sliding window that is shorter than the sequence */
-static const char vram__hf_lines_mask[] =
-  "arange %p.arange_1 shape=[N] dtype=i64\n"
-  "arange %p.arange_2 shape=[1] dtype=i64\n"
-  "arange %p.arange_3 shape=[S] dtype=i64\n"
-  "add %p.add_1 %p.arange_3 scalar=1\n"
-  "arange %p.arange_4 shape=[S] dtype=i64\n"
-  "add %p.add_2 %p.arange_4 scalar=1\n"
-  "slice %p.slice_10 %p.arange_1 dim=0 colon=1\n"
-  "unsqueeze %p.unsqueeze_1 %p.slice_10 dim=1\n"
-  "unsqueeze %p.unsqueeze_2 %p.unsqueeze_1 dim=2\n"
-  "unsqueeze %p.unsqueeze_3 %p.unsqueeze_2 dim=3\n"
-  "unsqueeze %p.unsqueeze_4 %p.arange_2 dim=0\n"
-  "slice %p.slice_11 %p.unsqueeze_4 dim=1 colon=1\n"
-  "unsqueeze %p.unsqueeze_5 %p.slice_11 dim=2\n"
-  "unsqueeze %p.unsqueeze_6 %p.unsqueeze_5 dim=3\n"
-  "unsqueeze %p.unsqueeze_7 %p.add_1 dim=0\n"
-  "unsqueeze %p.unsqueeze_8 %p.unsqueeze_7 dim=1\n"
-  "slice %p.slice_12 %p.unsqueeze_8 dim=2 colon=1\n"
-  "unsqueeze %p.unsqueeze_9 %p.slice_12 dim=3\n"
-  "unsqueeze %p.unsqueeze_10 %p.add_2 dim=0\n"
-  "unsqueeze %p.unsqueeze_11 %p.unsqueeze_10 dim=1\n"
-  "unsqueeze %p.unsqueeze_12 %p.unsqueeze_11 dim=2\n"
-  "slice %p.slice_13 %p.unsqueeze_12 dim=3 colon=1\n"
-  "ones %p.ones shape=[] dtype=bool\n"
-  "sub %p.sub_4 %p.unsqueeze_9 scalar=1\n"
-  "gt %p.gt %p.slice_13 %p.sub_4\n"
-  "view %p.to %p.gt shape=[1,1,S,S]\n"
-  "logical_and %p.logical_and %p.ones %p.to\n"
-  "le %p.le %p.slice_13 %p.unsqueeze_9\n"
-  "view %p.to_1 %p.le shape=[1,1,S,S]\n"
-  "logical_and %p.logical_and_1 %p.logical_and %p.to_1\n"
-  "drop %p.unsqueeze_3 %p.unsqueeze_6 %p.unsqueeze_9 %p.slice_13\n"
-  "expand %p.mask %p.logical_and_1 shape=[N,1,S,S]\n"
-  "drop %p.arange_1 %p.arange_2 %p.add_1 %p.add_2\n";
-
-/* cos and sin of each token */
-static const char vram__hf_lines_rope[] =
-  "unsqueeze %p.unsqueeze model.unsqueeze dim=2\n"
-  "to %p.to %p.unsqueeze dtype=f32\n"
-  "buffer %p.inv_freq shape=[$r] dtype=f32\n"
-  "to %p.to_1 %p.inv_freq dtype=f32\n"
-  "mul %p.mul %p.to %p.to_1\n"
-  "cat %p.cat %p.mul %p.mul dim=-1\n"
-  "cos %p.cos %p.cat\n"
-  "mul %p.mul_1 %p.cos scalar=1\n"
-  "sin %p.sin %p.cat\n"
-  "mul %p.mul_2 %p.sin scalar=1\n"
-  "to %p.to_2 %p.mul_1 dtype=model\n"
-  "to %p.to_3 %p.mul_2 dtype=model\n"
-  "drop %p.mul %p.cat %p.mul_1\n";
-
-/* ---- attention ---- */
-
-static const char vram__hf_lines_norm_1[] = "&@input_layernorm|%x|n|h|\n";
-
-static const char vram__hf_lines_qkv[] =
-  "linear @self_attn.q_proj %n out_features=$Q{!b bias=0}\n"
-  "view @self_attn.view @self_attn.q_proj shape=[N,S,$n,$d]\n"
-  "{q&@self_attn.q_norm|@self_attn.view|a|d|@self_attn.q_proj @self_attn.view\n}"
-  "transpose @self_attn.transpose {q%a}{!q@self_attn.view} dim0=1 dim1=2\n"
-  "linear @self_attn.k_proj %n out_features=$K{!b bias=0}\n"
-  "view @self_attn.view_1 @self_attn.k_proj shape=[N,S,$k,$d]\n"
-  "{q&@self_attn.k_norm|@self_attn.view_1|c|d|@self_attn.k_proj @self_attn.view_1\n}"
-  "transpose @self_attn.transpose_1 {q%c}{!q@self_attn.view_1} dim0=1 dim1=2\n"
-  "linear @self_attn.v_proj %n out_features=$K{!b bias=0}\n"
-  "view @self_attn.view_2 @self_attn.v_proj shape=[N,S,$k,$d]\n"
-  "transpose @self_attn.transpose_2 @self_attn.view_2 dim0=1 dim1=2\n"
-  "{Q&@self_attn.q_norm|@self_attn.transpose|a|d|@self_attn.q_proj @self_attn.view\n"
-  "&@self_attn.k_norm|@self_attn.transpose_1|c|d|@self_attn.k_proj @self_attn.view_1\n}";
-
-/* apply_rotary_pos_emb; %r: the module of cos and sin */
-static const char vram__hf_lines_rotate[] =
-  "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
-  "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
-  "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
-  "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
-  "slice @self_attn.slice_1 {Q%a}{!Q@self_attn.transpose} dim=3 start=$r\n"
-  "neg @self_attn.neg @self_attn.slice_1\n"
-  "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
-  "drop @self_attn.slice_1\n"
-  "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
-  "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
-  "mul @self_attn.mul_2 {Q%c}{!Q@self_attn.transpose_1} @self_attn.unsqueeze\n"
-  "slice @self_attn.slice_2 {Q%c}{!Q@self_attn.transpose_1} dim=3 end=$r\n"
-  "slice @self_attn.slice_3 {Q%c}{!Q@self_attn.transpose_1} dim=3 start=$r\n"
-  "neg @self_attn.neg_1 @self_attn.slice_3\n"
-  "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
-  "drop @self_attn.slice_3\n"
-  "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
-  "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
-  "drop {Q%a %c}"
-  "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
-  " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}";
-
-/* Where a generation has a layer's cache: hf_generate.c has its lines. */
-static const char vram__hf_lines_cache[] = "";
-
-/* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
-static const char vram__hf_lines_repeat[] =
-  "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
-  "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
-  "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
-  "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
-  "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
-  "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
-  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
-  "drop @self_attn.slice_7\n"
-  "slice @self_attn.slice_8 %V dim=0 colon=1\n"
-  "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
-  "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
-  "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
-  "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
-  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
-  "drop @self_attn.slice_11\n}}}";
-
-static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa "
-  "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
-  "{!g@self_attn.add %K %V} %s}"
-  "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
-  "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
-  "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
-  "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-  "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
-  "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
-  "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
-  "drop @self_attn.contiguous\n"
-  "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-  "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
-  " @self_attn.view_1 @self_attn.transpose_1}"
-  "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
-  "{!k @self_attn.add_1}}\n";
-
-/* ---- what stands between, and behind ---- */
-
-static const char vram__hf_lines_norm_2[] =
-  "{Ymul @mul @self_attn.o_proj scalar=1\n}"
-  "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
-  "{Ydrop @self_attn.o_proj\n}"
-  "&@post_attention_layernorm|@add|m|h|\n";
-
-static const char vram__hf_lines_gated[] =
-  "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
-  "^@mlp.act_fn|@mlp.gate_proj|a\n"
-  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
-  "mul @mlp.mul %a @mlp.up_proj\n"
-  "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n";
-
-static const char vram__hf_lines_plain[] =
-  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
-  "^@mlp.act_fn|@mlp.up_proj|a\n"
-  "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n";
-
-static const char vram__hf_lines_end[] =
-  "order @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "drop %m\n"
-  "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
-  "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
-  "{Ydrop{l %x} @mlp.down_proj\n}"
-  "{!Y{ldrop %x\n}}";
-
-/* norms of what attention and the MLP give, and before both (Gemma) */
-static const char vram__hf_lines_norm_2_3[] =
-  "&@post_attention_layernorm|@self_attn.o_proj|y|h|\n"
-  "add @add %x %y\n"
-  "&@pre_feedforward_layernorm|@add|m|h|\n";
-
-static const char vram__hf_lines_end_4[] =
-  "order @input_layernorm.weight @post_attention_layernorm.weight "
-  "@pre_feedforward_layernorm.weight\n"
-  "drop %m\n"
-  "&@post_feedforward_layernorm|@mlp.down_proj|y|h|\n"
-  "add @add_1 @add %y\n"
-  "{ldrop %x\n}";
-
-/* a router: of Qwen, of Mixtral */
-static const char vram__hf_lines_router[] =
-  "view @mlp.view %m shape=[N*S,$h]\n"
-  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
-  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
-  "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
-  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
-  "{Ksum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
-  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n}"
-  "type_as @mlp.gate.to {K@mlp.gate.div}{!K@mlp.gate.topk} @mlp.gate.linear\n"
-  "drop @mlp.gate.reshape @mlp.gate.softmax{K @mlp.gate.topk}\n"
-  "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n";
-
-static const char vram__hf_lines_mixtral_router[] =
-  "view @mlp.view %m shape=[N*S,$h]\n"
-  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
-  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
-  "to @mlp.gate.to @mlp.gate.linear dtype=f32\n"
-  "softmax @mlp.gate.softmax @mlp.gate.to dim=-1\n"
-  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
-  "sum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
-  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n"
-  "drop @mlp.gate.reshape @mlp.gate.softmax\n"
-  "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n";
-
-/* grouped_mm_experts_forward, and the rest of the layer */
-static const char vram__hf_lines_experts[] =
-  "reshape @mlp.experts.reshape_1 @mlp.gate.topk.i shape=[N*S*$t]\n"
-  "sort @mlp.experts.sort,@mlp.experts.sort.i @mlp.experts.reshape_1\n"
-  "floor_divide @mlp.experts.floor_divide @mlp.experts.sort.i scalar=1\n"
-  "index @mlp.experts.index @mlp.view @mlp.experts.floor_divide\n"
-  "index @mlp.experts.index_1 @mlp.experts.reshape @mlp.experts.sort.i\n"
-  "to @mlp.experts.to @mlp.experts.sort dtype=i32\n"
-  "histc @mlp.experts.histc @mlp.experts.to bins=$e\n"
-  "cumsum @mlp.experts.cumsum @mlp.experts.histc dim=0 dtype=i32\n"
-  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-  "transpose @mlp.experts.transpose @mlp.experts.gate_up_proj dim0=-2 dim1=-1\n"
-  "to @mlp.experts.to_1 @mlp.experts.index dtype=model\n"
-  "grouped_mm @mlp.experts.grouped_mm @mlp.experts.to_1 @mlp.experts.transpose @mlp.experts.cumsum\n"
-  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.grouped_mm chunks=2 dim=-1\n"
-  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-  "drop @mlp.experts.grouped_mm @mlp.experts.chunk.0\n"
-  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "transpose @mlp.experts.transpose_1 @mlp.experts.down_proj dim0=-2 dim1=-1\n"
-  "to @mlp.experts.to_2 @mlp.experts.mul dtype=model\n"
-  "grouped_mm @mlp.experts.grouped_mm_1 @mlp.experts.to_2 @mlp.experts.transpose_1 "
-  "@mlp.experts.cumsum\n"
-  "drop @mlp.experts.mul\n"
-  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.index_1 dim=-1\n"
-  "mul @mlp.experts.mul_1 @mlp.experts.grouped_mm_1 @mlp.experts.unsqueeze\n"
-  "empty @mlp.experts.empty shape=[N*S*$t] dtype=i64\n"
-  "arange @mlp.experts.arange shape=[N*S*$t] dtype=i64\n"
-  "index_put @mlp.experts.index_put @mlp.experts.empty @mlp.experts.sort.i @mlp.experts.arange "
-  "inplace=1\n"
-  "index @mlp.experts.index_2 @mlp.experts.mul_1 @mlp.experts.empty\n"
-  "view @mlp.experts.view @mlp.experts.index_2 shape=[N*S,$t,$h]\n"
-  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.reshape_1 @mlp.experts.sort "
-  "@mlp.experts.sort.i @mlp.experts.index @mlp.experts.index_1 @mlp.experts.to @mlp.experts.histc "
-  "@mlp.experts.cumsum @mlp.experts.grouped_mm_1 @mlp.experts.empty @mlp.experts.index_2\n"
-  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-  "add @add_1 @add @mlp.reshape\n"
-  "drop{l %x} @mlp.experts.to_3\n";
-
-/* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-static const char vram__hf_lines_experts_one[] =
-  "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-  "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-  "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-  "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-  "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-  "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-  "drop @mlp.experts.column\n"
-  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-  "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-  "drop @mlp.experts.up\n"
-  "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-  "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-  "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-  "drop @mlp.experts.mul @mlp.experts.column_1\n"
-  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-  "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-  "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-  " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-  "add @add_1 @add @mlp.reshape\n"
-  "drop{l %x} @mlp.experts.to_3\n";
-
-static const char vram__hf_lines_norm[] =
-  "&model.norm|%x|n|h|+%e{!G model.add model.unsqueeze{W model.sliding.logical_and_1 "
-  "model.sliding.mask}}{G%Z} model.rotary_emb.to_2 model.rotary_emb.to_3"
-  "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
-
-/* the head, and ForCausalLMLoss */
-static const char vram__hf_lines_loss[] =
-  "slice slice %n dim=0 colon=1\n"
-  "slice slice_1 slice dim=1 colon=1\n"
-  "slice slice_2 slice_1 dim=2 colon=1\n"
-  "expand alias slice_2 shape=[N,S,$h]\n"
-  "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
-  "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
-  "pad pad labels pad=0,1\n"
-  "slice slice_3 pad dim=1 start=1\n"
-  "contiguous contiguous slice_3\n"
-  "view view to shape=[N*S,$v]\n"
-  "view view_1 contiguous shape=[N*S]\n"
-  "view to_1 view_1 shape=[N*S]\n"
-  "drop contiguous\n"
-  "cross_entropy loss view to_1\n"
-  "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
-  "output loss\n"
-  "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n";
-
-/* ---- families ---- */
-
-#define VRAM__HF_ROTARY                                                                            \
-  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_cache,            \
-      vram__hf_lines_repeat, vram__hf_lines_attend
-
-/* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
-   where windows slide; L gelu means the default; Y sums of what is multiplied; N layers that do
-   not rotate */
-static const vram__hf_lines vram__hf_line_rows[] = {
-  {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"smollm3", "N", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"granite", "Y", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_multiplied_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"qwen2", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"qwen3", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"arcee", "", "hidden_act", "relu2", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_plain, vram__hf_lines_end}, {0}, 0},
-  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2_3, vram__hf_lines_gated, vram__hf_lines_end_4}, {0}, 0},
-  {"qwen3_moe", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end},
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_router, vram__hf_lines_experts}, 8},
-  {"mixtral", "X", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {0},
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_mixtral_router, vram__hf_lines_experts}, 2},
-};
-/* clang-format on */
-
-/* ---- letters ---- */
-
-VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
-  if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
-    vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
-  w->used = 0;
-}
-
-VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
-  uint32_t i;
-  for (i = 0; i < n; i++) {
-    if (w->used == sizeof w->text)
-      vram__hf_flush(w);
-    w->text[w->used++] = s[i];
-  }
-}
-
-static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
-    vram__text_puts(t->to, t->cap, &t->n, s);
-  else
-    vram__hf_put(w, s, vram__text_len(s));
-}
-
-/* Behind a bracket: what its flag says, and where its text begins. */
-static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
-  uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
-    return s + 1;
-  for (s++; *s && depth; s++)
-    depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
-  return s;
-}
-
-static const char *vram__hf_call(vram__hf_pen *w, const char *s);
-
-/* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                  const char *ends) {
-  char digits[24], plain[2] = {0, 0};
-  uint32_t n = 0;
-  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
-    const char next = s[1];
-    switch (*s) {
-    case '{':
-      s = vram__hf_condition(w, s + 1);
-      continue;
-    case '}':
-      break;
-    case '@':
-      vram__hf_letters(w, t, w->path);
-      break;
-    case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
-      s++;
-      break;
-    case '$':
-      n = 0;
-      vram__text_putu(digits, sizeof digits, &n, *vram__hf_number_of(w, next));
-      vram__hf_letters(w, t, digits);
-      s++;
-      break;
-    case '&':
-    case '^':
-      s = vram__hf_call(w, s);
-      continue;
-    default:
-      plain[0] = *s;
-      vram__hf_letters(w, t, plain);
-    }
-    s++;
-  }
-  return s;
-}
-
-VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
-  vram__hf_target t;
-  t.to = vram__hf_name_of(w, name);
-  t.cap = VRAM__HF_PATH;
-  t.n = 0;
-  *t.to = 0;
-  vram__hf_say(w, &t, lines, "");
-}
-
-/* ---- norms and activations ---- */
-
-static const struct {
-  const char *name, *lines, *output;
-} vram__hf_activations[] = {
-    {"silu", "silu %p.silu %i\n", "%p.silu"},
-    {"swish", "silu %p.silu %i\n", "%p.silu"},
-    {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
-    {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
-    {"relu", "relu %p.relu %i\n", "%p.relu"},
-    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\ndrop %i\n", "%p.square"},
-};
-
-/* One field of a call, up to a stroke or the end of the line; behind it. */
-static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint32_t cap) {
-  vram__hf_target t;
-  t.to = to;
-  t.cap = cap;
-  t.n = 0;
-  *to = 0;
-  s = vram__hf_say(w, &t, s, "|\n");
-  return s + (*s != 0);
-}
-
-/* &path|input|c|size|drop, ^path|input|c */
-static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
-  const int is_norm = *s == '&';
-  const char *lines = w->row->norm, *output = NULL;
-  char path[VRAM__HF_PATH], input[VRAM__HF_PATH], to[4], drop[sizeof w->drop];
-  s = vram__hf_field(w, s + 1, path, sizeof path);
-  s = vram__hf_field(w, s, input, sizeof input);
-  s = vram__hf_field(w, s, to, sizeof to);
-  if (is_norm) {
-    char size[4];
-    s = vram__hf_field(w, s, size, sizeof size);
-    s = vram__hf_field(w, s, drop, sizeof drop);
-    *vram__hf_number_of(w, 'z') = *vram__hf_number_of(w, *size);
-    *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
-    output = lines == vram__hf_lines_gemma ? "%p.type_as" : "%p.mul_1";
-  } else {
-    lines = vram__hf_activations[*vram__hf_number_of(w, 'A')].lines;
-    output = vram__hf_activations[*vram__hf_number_of(w, 'A')].output;
-  }
-  vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
-  vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
-  vram__hf_say(w, NULL, lines, "");
-  vram__hf_set(w, *to, output);
-  return s;
-}
+/* >>read/hf_text    config.json as a model in the text form: what a module's forward pass calls, in
+   its order, and where Python lets go of values (`drop`). hf_lines.c and its kin have the lines. */
 
 /* ---- what a file says ---- */
 
@@ -61595,16 +62105,12 @@ VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word) {
 
 static void vram__hf_activation(vram__hf_pen *w) {
   const vram_file_value *v = vram__hf_word(w, w->row->act_key);
-  uint32_t i;
   if (v && *vram__hf_flag_of(w, 'L') && vram__hf_is_word(v, "gelu"))
     v = NULL; /* GemmaConfig: a value of old files that means the default */
-  for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
-    if (v ? vram__hf_is_word(v, vram__hf_activations[i].name)
-          : vram__text_is(w->row->act, vram__text_len(w->row->act), vram__hf_activations[i].name)) {
-      *vram__hf_number_of(w, 'A') = i;
-      return;
-    }
-  vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
+  w->activation = v ? vram__hf_activation_find(v->text, v->count)
+                    : vram__hf_activation_find(w->row->act, vram__text_len(w->row->act));
+  if (!w->activation)
+    vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
 /* Angles that are known before the tokens are: no more lines than without scaling. */
@@ -61677,98 +62183,52 @@ static void vram__hf_numbers(vram__hf_pen *w) {
       vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
       (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!c->head_dim || c->head_dim % 2)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
 
+/* The path of a layer: %N and its number. */
 static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
-  vram__text_puts(w->path, sizeof w->path, &n, "model.layers.");
+  vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
-  for (; *part; part++)
-    if (*part == vram__hf_lines_experts && *vram__hf_flag_of(w, '1'))
-      vram__hf_say(w, NULL, vram__hf_lines_experts_one, "");
-    else
-      vram__hf_say(w, NULL, *part == vram__hf_lines_cache && w->cache ? w->cache : *part, "");
-}
-
-/* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
-   the sequence), and what says where tokens stand. */
-static void vram__hf_masks(vram__hf_pen *w) {
-  const vram_hf_config *const c = &w->c;
-  const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
-            both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
-  vram__hf_say(w, NULL, vram__hf_lines_positions, "");
-  vram__hf_set(w, 'i', "model.unsqueeze");
-  vram__hf_set(w, 'p', "model");
-  if (both || !c->sliding_layers)
-    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
-  vram__hf_set(w, 'p', "model.sliding");
-  if (c->sliding_layers)
-    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
-  if (slides)
-    vram__hf_say(w, NULL, vram__hf_lines_mask, "");
-  *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
-  vram__hf_set(w, 's', "model.sliding.mask");
-}
-
 /* What comes before the layers. */
 static void vram__hf_before(vram__hf_pen *w) {
-  const int is_generation = *vram__hf_flag_of(w, 'G');
-  if (!is_generation) {
-    vram__hf_set(w, 'I', "input_ids");
-    vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
-  }
-  vram__hf_say(w, NULL, w->row->embedding, "");
-  vram__hf_set(w, 'e',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-               : w->row->embedding == vram__hf_lines_multiplied_embedding
-                   ? "model.mul"
-                   : "model.embed_tokens.mul");
-  vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_scaled_embedding ? "model.embed_tokens.embedding"
-                                                                    : "model.embed_tokens");
-  vram__hf_set(w, 'x', "%e");
-  if (!is_generation)
-    vram__hf_masks(w);
-  else if (w->size.cache == VRAM_HF_DYNAMIC)
-    vram__hf_part_masks(w);
-  vram__hf_set(w, 'p', "model.rotary_emb");
-  vram__hf_say(w, NULL, vram__hf_lines_rope, "");
-  vram__hf_set(w, 'p', "model.rotary_emb_local");
-  if (*vram__hf_flag_of(w, 'R'))
-    vram__hf_say(w, NULL, vram__hf_lines_rope, "");
+  const vram_hf_config *const c = &w->c;
+  *vram__hf_flag_of(w, 'F') = !c->sliding_layers || c->full_layers || *vram__hf_flag_of(w, 'R');
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'W') = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S');
+  vram__hf_say(w, NULL, w->row->before, "");
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
-    vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  vram__hf_set(w, 'r',
-               slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
-  vram__hf_parts(w, vram__hf_is_moe(&w->h, i) ? w->row->moe : w->row->layer);
-  vram__hf_set(w, 'x', "@add_1");
+  vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  vram__hf_say(w, NULL, w->row->layer, "");
 }
 
 static uint64_t vram__hf_tokens(const vram_file *f) {
@@ -61786,15 +62246,17 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
                           vram_error *e) {
   uint32_t i;
   vram__hf_read(&w->h, f, &w->c, e);
-  for (i = 0; !w->h.result && i < sizeof vram__hf_line_rows / sizeof *vram__hf_line_rows; i++)
-    if (vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_line_rows[i].type))
-      w->row = vram__hf_line_rows + i;
+  if (!w->h.result)
+    w->row = vram__hf_lines_find(w->c.family);
   if (!w->row) {
     vram__hf_refuse(w, "no lines of the text form are known of model_type ", w->c.family);
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
     *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+  w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
+  vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
   vram__hf_no_dropout(w);
@@ -61806,17 +62268,10 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_numbers(w);
 }
 
-static int vram__hf_has_cache(const char *const *part) {
-  while (*part && *part != vram__hf_lines_cache)
-    part++;
-  return *part != NULL;
-}
-
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
-  if ((!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe)) ||
-      *vram__hf_flag_of(w, 'Y') || *vram__hf_flag_of(w, 'N'))
+  if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
@@ -61843,7 +62298,7 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     vram__hf_before(w);
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
-    vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+    vram__hf_say(w, NULL, w->row->after, "");
     vram__hf_part_end(w);
   }
 }
@@ -61881,11 +62336,13 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
                "model %e dtype=f32\n"
                "dim N=$N S=$S\n",
                "");
+  vram__hf_set(w, 'I', "input_ids");
+  vram__hf_say(w, NULL, "<inputs>", "");
   vram__hf_before(w);
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
-  vram__hf_say(w, NULL, vram__hf_lines_norm, "");
-  vram__hf_say(w, NULL, vram__hf_lines_loss, "");
+  vram__hf_say(w, NULL, w->row->after, "");
+  vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
@@ -63044,7 +63501,9 @@ enum {
   VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -63082,8 +63541,9 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used;
-  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
+  uint32_t n_expert_group, n_group_used,
+      expert_gating;              /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
+  uint32_t n_lora_kv, head_k_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -63170,14 +63630,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
     VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 3, 0, VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_DENSE_FIRST)
     VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 6, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
@@ -63193,9 +63653,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -63232,7 +63692,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("chatglm", KV, NONE, 0, 0, 0)
     VRAM__X("glm4", KV, NONE, 0, 0, 0)
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
-    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, VRAM__LLAMA_ONE_TABLE)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
@@ -63277,7 +63737,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X
@@ -63380,6 +63840,7 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_group_used_count", offsetof(vram__llama, n_group_used)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
@@ -63581,7 +64042,9 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && !(l->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    l->is_causal = 0; /* diffusion models, gemma-embedding */
+  l->is_tied = !(l->row->flags & (VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_ONE_TABLE)) &&
                !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
@@ -63605,18 +64068,21 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
   return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
 }
 
-/* A type of a cache, and whether each row of heads divides into its blocks. */
+/* A type of a cache, and whether each head divides into its blocks, which flash attention needs, or
+   each row of heads. */
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
-  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && is_off)
     return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
-    if (l->layer[i].n_head_kv && head % d->block_elements) {
+    const uint64_t row = (uint64_t)head * (is_off ? l->layer[i].n_head_kv : 1);
+    if (l->layer[i].n_head_kv && row % d->block_elements) {
       vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
       vram__error_text(e, d->name);
       vram__error_number(e, " has blocks of ", d->block_elements);
@@ -63667,7 +64133,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->n_ctx = (uint32_t)n_ctx;
   l->n_ctx_seq = (uint32_t)each;
   l->n_stream = o->unified ? 1 : l->n_seq;
-  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->n_outputs = o->outputs && !(l->row->flags & VRAM__LLAMA_TWO_STACKS) ? o->outputs : l->n_batch;
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
@@ -63807,7 +64273,7 @@ static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
-  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const int has_embeddings = l->options->embeddings || vram__text_is(l->arch, l->arch_len, "t5");
   const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
   uint32_t i;
   if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
@@ -64395,7 +64861,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
@@ -64413,7 +64879,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
-  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
 }
@@ -64577,6 +65043,9 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
+  VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
+  VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
@@ -64637,45 +65106,66 @@ enum {
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
-#define VRAM__BUILD_SCALE_INPUT UINT32_C(1)         /* embeddings are scaled */
-#define VRAM__BUILD_SCALE_Q UINT32_C(2)
-#define VRAM__BUILD_ROWS_LAST UINT32_C(4)           /* output rows are chosen behind the last layer */
-#define VRAM__BUILD_NO_ROPE UINT32_C(8)             /* positions by a table, or none */
-#define VRAM__BUILD_SCALE_LOGITS UINT32_C(16)       /* in place */
-#define VRAM__BUILD_CAP_SCORES UINT32_C(32)         /* attention's soft cap */
-#define VRAM__BUILD_LATE_SOFTMAX UINT32_C(64)       /* over the chosen experts */
-#define VRAM__BUILD_NORM_EXPERTS UINT32_C(128)      /* weights of the chosen experts add up to 1 */
-#define VRAM__BUILD_RESIDUAL_FIRST UINT32_C(256)    /* behind the feed-forward: the sum takes over its place */
-#define VRAM__BUILD_INPUT_FIRST UINT32_C(512)       /* behind attention: the sum takes over the input's place */
-#define VRAM__BUILD_MEAN UINT32_C(1024)             /* LayerNorm, which is never in place */
-#define VRAM__BUILD_RELU_SQUARED UINT32_C(2048)
-#define VRAM__BUILD_ROWS_NORM UINT32_C(4096)        /* output rows are chosen behind the output's norm */
-#define VRAM__BUILD_NORM_AFTER UINT32_C(8192)       /* attention and feed-forward have a norm behind them only */
-#define VRAM__BUILD_ROPE_SLIDING UINT32_C(16384)    /* layers that attend to everything have no positions */
-#define VRAM__BUILD_ROPE_FIRST UINT32_C(65536)      /* norms of Q and K are behind the positions */
-#define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
-#define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
-#define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
-#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
-#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
-#define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_SCALE_INPUT (UINT64_C(1) << 0)     /* embeddings are scaled */
+#define VRAM__BUILD_SCALE_Q (UINT64_C(1) << 1)
+#define VRAM__BUILD_ROWS_LAST (UINT64_C(1) << 2)       /* output rows are chosen behind the last layer */
+#define VRAM__BUILD_NO_ROPE (UINT64_C(1) << 3)         /* positions by a table, or none */
+#define VRAM__BUILD_SCALE_LOGITS (UINT64_C(1) << 4)    /* in place */
+#define VRAM__BUILD_CAP_SCORES (UINT64_C(1) << 5)      /* attention's soft cap */
+#define VRAM__BUILD_LATE_SOFTMAX (UINT64_C(1) << 6)    /* over the chosen experts */
+#define VRAM__BUILD_NORM_EXPERTS (UINT64_C(1) << 7)    /* weights of the chosen experts add up to 1 */
+#define VRAM__BUILD_RESIDUAL_FIRST (UINT64_C(1) << 8)  /* behind the feed-forward: the sum takes over its place */
+#define VRAM__BUILD_INPUT_FIRST (UINT64_C(1) << 9)     /* behind attention: the sum takes over the input's place */
+#define VRAM__BUILD_MEAN (UINT64_C(1) << 10)           /* LayerNorm, which is never in place */
+#define VRAM__BUILD_RELU_SQUARED (UINT64_C(1) << 11)
+#define VRAM__BUILD_ROWS_NORM (UINT64_C(1) << 12)      /* output rows are chosen behind the output's norm */
+#define VRAM__BUILD_NORM_AFTER (UINT64_C(1) << 13)     /* attention and feed-forward have a norm behind them only */
+#define VRAM__BUILD_ROPE_SLIDING (UINT64_C(1) << 14)   /* layers that attend to everything have no positions */
+#define VRAM__BUILD_ROPE_FIRST (UINT64_C(1) << 16)     /* norms of Q and K are behind the positions */
+#define VRAM__BUILD_SCALE_SUMS (UINT64_C(1) << 17)     /* what is added to the residual, if the file says so */
+#define VRAM__BUILD_ATTENTION_NEXT (UINT64_C(1) << 18) /* parallel: attention is added before the input */
+#define VRAM__BUILD_SIGMOID (UINT64_C(1) << 19)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
+#define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
+#define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
+#define VRAM__BUILD_NORMS_GROK (UINT64_C(1) << 43)      /* attn_output_norm is behind attention */
+#define VRAM__BUILD_NORMS_DBRX (UINT64_C(1) << 44)      /* attn_output_norm is the feed-forward's */
+#define VRAM__BUILD_DENSE_TOO (UINT64_C(1) << 45)       /* behind experts: half of both */
+#define VRAM__BUILD_ROWS_AFTER (UINT64_C(1) << 46)      /* output rows are chosen behind attention's norm */
+#define VRAM__BUILD_MEAN_HEADS (UINT64_C(1) << 47)      /* norms of Q and K are LayerNorms */
+#define VRAM__BUILD_HALVES (UINT64_C(1) << 48)          /* the sum with shared experts is halved */
+#define VRAM__BUILD_ROUTED_BEFORE (UINT64_C(1) << 49)   /* the router takes the layer's input */
+#define VRAM__BUILD_ROPE_LEADING (UINT64_C(1) << 50)    /* so have the leading dense layers */
+#define VRAM__BUILD_SCALE_NORM (UINT64_C(1) << 51)      /* of the output, before its matrix */
+#define VRAM__BUILD_ROWS_ALL (UINT64_C(1) << 52)        /* logits of all tokens, whoever wants them */
+#define VRAM__BUILD_TEMPERED (UINT64_C(1) << 53)        /* Q times a number of each token, if the file says so */
+#define VRAM__BUILD_GROVE (UINT64_C(1) << 54)           /* experts are chosen by logits, not by probabilities */
+#define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
+#define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
+#define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
   const vram__llama *m;
   vram__graph *g;
-  uint64_t tokens, outputs;
-  uint32_t flags;
+  uint64_t tokens, outputs, flags;
   uint32_t il;
   int32_t device; /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t positions, out_ids;
+  int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
-  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
-  uint8_t pins_attention;               /* to the host */
+  int32_t factors[VRAM__GRAPH_BUFFERS];   /* of rope: in each buffer that has a layer */
+  int32_t crossed, crossed_mask, buckets; /* of t5 */
+  const char *stack;                      /* of t5: before the names of weights */
+  uint8_t pins_attention;                 /* to the host */
 } vram__build;
 
 /* graph_node.c */
@@ -64685,8 +65175,11 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows);
 VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
@@ -64695,6 +65188,10 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -64702,25 +65199,69 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
+typedef struct vram__build_qkv {
+  int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
+} vram__build_qkv;
+
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells, streams;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
 
 /* graph_experts.c */
 VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
+/* graph_layers.c */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last);
+
+/* graph_t5.c */
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
+
+/* graph_output.c */
+VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN int vram__build_has_rows(const vram__build *b);
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
@@ -64815,7 +65356,8 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) &&
           s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
           s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
@@ -64835,11 +65377,11 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     vram__graph_node *s = g->node + from;
     uint64_t had = vram__round_up_u64(s->bytes, h->alignment);
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
-    n->offset = s->offset;
+    n->offset = s->offset; if(getenv("TRACE"))fprintf(stderr,"reuse %d n%d [%llu %llu %llu]\n",n->buffer,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
     return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
-  n->offset = vram__heap_take(h, n->bytes);
+  n->offset = vram__heap_take(h, n->bytes); if(getenv("TRACE"))fprintf(stderr,"take %d %llu @%llu n%d [%llu %llu %llu]\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
   return n->offset != VRAM_OVERFLOW;
 }
 
@@ -64847,6 +65389,7 @@ static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
   if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
+  if(getenv("TRACE"))fprintf(stderr,"give %d %llu @%llu n%d\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,(int)(n-g->node));
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
 }
 
@@ -64869,7 +65412,7 @@ static int vram__graph_let_go(vram__graph *g, const vram__graph_node *n) {
 
 /* Places every tensor of a graph (ggml_gallocr_alloc_graph_impl): inputs first, then nodes in
    order. The heaps have their alignments; their peaks are the result. 0: it does not fit. */
-VRAM__FN int vram__graph_place(vram__graph *g) {
+VRAM__FN int vram__graph_place(vram__graph *g) {if(getenv("TRACE"))fprintf(stderr,"GRAPH %d\n",(int)g->norder);
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
@@ -64910,6 +65453,11 @@ typedef struct vram__split {
   int8_t buffer;
 } vram__split;
 
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
+
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
 VRAM__FN void vram__graph_spread(vram__graph *g) {
@@ -64919,7 +65467,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -64948,7 +65497,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -65047,6 +65596,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -65066,7 +65617,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
@@ -65118,7 +65669,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -65176,10 +65727,24 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    if (rows > 1)
+      n->flags |= VRAM__NODE_STRIDED;
+  }
+  return i;
+}
+
+/* A part of a that lies in one piece. */
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2) {
+  int32_t i = vram__build_view(b, a, n0, n1, n2);
+  vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                                          vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -65198,6 +65763,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
   vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
+}
+
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
 }
 
 /* A part of a cache or state: so many rows of it. */
@@ -65229,6 +65805,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -65257,24 +65834,18 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
-static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
-  if (t->ndim < 3)
-    return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
-}
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
+  if (b->m->is_tied && vram__build_is_output(b, t))
     return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
@@ -65288,8 +65859,9 @@ VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_t
 }
 
 /* A node with a weight is computed where the weight lies, or by a device that takes work off the
-   host: the first one. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+   host: the first one, if the op has 32 rows or more (get_op_batch_size of ggml-cuda). */
+static int32_t vram__build_there(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                 uint64_t rows) {
   const vram_llama_options *o = b->m->options;
   vram__graph_node *n = vram__build_at(b, node);
   if (!t) {
@@ -65298,16 +65870,57 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   }
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
-  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+  if (n->buffer == b->host && b->m->ndevice && rows >= 32 &&
       (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
                                    : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
 
+/* t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram__graph_node *n = vram__build_at(b, node);
+  return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
+}
+
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
+/* A product with a matrix, or with those of the chosen experts. t may be NULL. */
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const uint64_t *ne = vram__build_at(b, node)->ne;
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
+}
+
+/* A weight in another shape, which does not say where a node is computed. */
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t) {
+  int32_t i;
+  if (!t)
+    return -1;
+  i = vram__build_leaf(b, t, vram__build_where(b, t));
+  return vram__build_view(b, i, t->numel, 1, 1);
+}
+
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -65317,8 +65930,10 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -65377,29 +65992,49 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  if (ne[0] == head && ne[2] == b->tokens)
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
+  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const double leading = vram__llama_real(b->m, "leading_dense_block_count");
+  if ((b->flags & VRAM__BUILD_NO_ROPE) ||
+      ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
     return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
+    return 1;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
+/* A norm of Q or K, which may be a LayerNorm where the others are not. */
+static int32_t vram__build_norm_head(vram__build *b, int32_t a, const char *norm,
+                                     const char *bias) {
+  const uint64_t flags = b->flags;
+  if (flags & VRAM__BUILD_MEAN_HEADS)
+    b->flags |= VRAM__BUILD_MEAN;
+  a = vram__build_norm(b, a, norm, bias);
+  b->flags = flags;
+  return a;
+}
+
 /* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
-static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm,
+                                const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, norm);
   const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
   const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
   if (is_whole)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   if (vram__build_has_rope(b))
     a = vram__build_rope(b, a);
-  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
+  return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -65446,20 +66081,6 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   vram__build_foreign(b, v, index);
 }
 
-/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
-static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
-                                       uint64_t cells) {
-  uint64_t bytes = 0;
-  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
-    bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
-  return bytes;
-}
-
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
 static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
   const uint64_t head_k = b->m->layer[b->il].head_k;
@@ -65474,10 +66095,11 @@ static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, 
 }
 
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
-static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells,
+                              int is_flash) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
   int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
-  if (type != VRAM_F32 || !b->m->flash_attention)
+  if (type != VRAM_F32 || !is_flash)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
@@ -65485,22 +66107,17 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 }
 
 /* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
-   or one that was made for flash attention. */
+   or one that was made for flash attention. llama.cpp cannot compute that of a quantised one (t5,
+   which has no flash attention over its cache). */
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(type);
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
-  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  if (vram__llama_is_quantised(type))
+    b->g->is_full = 1;
+  vram__build_at(b, i)->bytes =
+      vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
 }
-
-/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
-   -1; k too. `decompress`: a weight that takes the result of each head apart. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask;
-  uint64_t head_k, head_v, n_head, cells;
-  const char *decompress;
-} vram__build_heads;
 
 /* V's result of each head through a matrix of that head. */
 static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
@@ -65509,18 +66126,21 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   if (!t)
     return a;
   i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
 
-static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+/* Softmax over all scores, then V: without flash attention. */
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
+  if (h->bias >= 0)
+    i = vram__build_map(b, i, h->bias);
   i = vram__build_map(b, i, h->mask);
   if (vram__build_weight(b, "attn_sinks.weight"))
     vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
@@ -65540,8 +66160,7 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
   const vram__llama *m = b->m;
   const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
-  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
-  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+  if (h->type_k == VRAM_IQ4_NL || h->type_v == VRAM_IQ4_NL)
     return 0;
   for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
     if (h->head_k == equal[i])
@@ -65555,7 +66174,52 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
 }
 
-static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+/* Does it take K and V as they are? Its vector kernel does, for one or two tokens of a sequence, of
+   types for which it is compiled (the default GGML_CUDA_FA_QUANTS). */
+static int vram__build_is_vector(const vram__build *b, const vram__build_heads *h) {
+  const uint32_t cc = b->m->options->cc ? b->m->options->cc : 89;
+  const uint64_t heads = b->m->layer[b->il].n_head_kv, streams = b->m->n_stream;
+  const uint64_t tokens = b->tokens / streams, shared = heads ? h->n_head / heads : 0;
+  const int has_bias = vram__llama_real(b->m, "attention.max_alibi_bias") > 0;
+  uint64_t together = 1;
+  if (h->head_k > 256 || h->head_k % 64 || h->head_k == 192 || h->cells % 256 ||
+      h->type_k != h->type_v ||
+      (h->type_k != VRAM_Q4_0 && h->type_k != VRAM_Q8_0 && h->type_k != VRAM_BF16))
+    return 0;
+  if (cc >= 70 && cc < 75) { /* Volta */
+    while (together < 8 && shared % (2 * together) == 0)
+      together *= 2;
+    return tokens * together <= 2;
+  }
+  if (h->type_k != VRAM_BF16)
+    return tokens <= (cc >= 75 && cc < 89 ? 1 : 2) || (tokens == 1 && (shared < 2 || has_bias));
+  if (cc >= 89 && tokens == 1 && streams == 1 &&
+      !(shared > 4 && (h->head_k >= 256 || h->cells >= 8192)))
+    return 1;
+  return tokens == 1 && (shared < 2 || has_bias);
+}
+
+/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
+static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
+                                       uint64_t result) {
+  const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
+                                                  2 * (uint64_t)b->m->layer[b->il].n_head_kv);
+  uint64_t end = result;
+  if (vram__build_is_vector(b, h))
+    return 0;
+  if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_k));
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 &&
+      (!h->decompress || !b->m->offloads_kv || b->device == b->host))
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_v));
+  return end == VRAM_OVERFLOW ? end : end - result;
+}
+
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -65563,7 +66227,7 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -65578,70 +66242,108 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
 }
 
 /* The mask of a cache, or among the tokens alone. */
-static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
   if (b->mask[cache] < 0)
     b->mask[cache] = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
   return b->mask[cache];
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_heads h;
+  h.q = q;
+  h.k = h.v = h.mask = h.bias = -1;
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.streams = 1;
+  h.type_k = h.type_v = VRAM_F16;
+  h.decompress = NULL;
+  return h;
+}
+
+/* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
+   which flash attention does not know. */
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
-  vram__build_heads h;
-  vram_dtype type;
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
-  h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
-  h.head_k = y->head_k;
+  h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
-  h.n_head = y->n_head;
   h.cells = c->cells;
+  h.streams = c->streams;
+  h.type_k = b->m->k_type;
+  h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
-  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
-  type = decompress ? b->m->k_type : b->m->v_type;
-  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
-    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
+  if (!is_flash && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, h.type_v, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
   else
-    h.v = vram__build_kv(b, type, h.head_v, cells);
-  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
-                            : vram__build_scores(b, &h);
+    h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
 }
 
 /* ---- Q, K and V ---- */
 
-typedef struct vram__build_qkv {
-  int32_t q, k, v;
-} vram__build_qkv;
+/* Q, K or V, or all of them: clamped, if the file says so. */
+static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, const char *bias) {
+  x = vram__build_linear(b, x, name, bias);
+  if ((b->flags & VRAM__BUILD_CLAMPS) && vram__llama_real(b->m, "attention.clamp_kqv") > 0)
+    x = vram__build_map(b, x, -1);
+  return x;
+}
 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
+    x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
     a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
-    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
-    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
-    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
+    a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
+    a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
   return a;
 }
 
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* Q times a number of each token, if the file says so: mistral. */
+static int32_t vram__build_tempered(vram__build *b, int32_t q) {
+  const double scale = vram__llama_real(b->m, "attention.temperature_scale");
+  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+    return q;
+  if (b->temperature < 0)
+    b->temperature = vram__build_input(b, b->tokens * 4);
+  return vram__build_map(b, q, b->temperature);
+}
+
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
-  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight", "attn_q_norm.bias");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight", "attn_k_norm.bias");
   a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
+  a.q = vram__build_tempered(b, a.q);
   return a;
 }
 
@@ -65659,12 +66361,11 @@ static void vram__build_indices(vram__build *b, int32_t cache) {
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
-/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
-   slide. */
-VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+/* Attention over a cache. V comes before K, but not where some layers slide. */
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
   const vram__llama_layer *y = b->m->layer + b->il;
   const int32_t c = y->cache;
-  vram__build_qkv a = vram__build_project(b, x);
+  int32_t x;
   if (b->k_rotation[c] < 0)
     b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (b->v_rotation[c] < 0)
@@ -65680,32 +66381,61 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   vram__build_expand(b, a.k);
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
-  x = vram__build_attend(b, a.q, NULL);
+  x = vram__build_attend(b, a.q, NULL, bias);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
-  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
+}
+
+/* The result of attention times a gate made of its input: of each element, or of each head. */
+static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
+  const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
+  const uint64_t width = vram__build_at(b, a)->ne[0];
+  int32_t gate;
+  if (!t)
+    return a;
+  gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
+  if (vram__build_width(t) == width)
+    return vram__build_map(b, a, gate);
+  a = vram__build_view(b, a, width / vram__build_width(t), vram__build_width(t), b->tokens);
+  gate = vram__build_view(b, gate, 1, vram__build_width(t), b->tokens);
+  return vram__build_view(b, vram__build_map(b, a, gate), width, b->tokens, 1);
+}
+
+/* Attention over a cache, and the output's matrix. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+  int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
+  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
+
+/* Q of all heads, by two matrices or one. */
+static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+  if (vram__build_weight(b, "attn_q.weight"))
+    return vram__build_linear(b, x, "attn_q.weight", NULL);
+  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
+  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+}
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = x, i, v;
-  if (vram__build_weight(b, "attn_q.weight"))
-    q = vram__build_linear(b, q, "attn_q.weight", NULL);
-  else {
-    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
-    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
-    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
-  }
+  int32_t q = vram__build_wide_q(b, x), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
-  return i;
+  return vram__build_tempered(b, i);
 }
 
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
@@ -65714,7 +66444,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -65725,42 +66457,70 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   vram__build_expand(b, v);
   vram__build_expand(b, all);
   vram__build_store(b, all, b->k_index[c]);
-  x = vram__build_attend(b, q, "attn_v_b.weight");
+  x = vram__build_attend(b, q, "attn_v_b.weight", -1);
   return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* K and V of each head, made of their latent form before the cache: minicpm3, plm, files of
+   deepseek2 from before 2025-04. */
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
+  vram__build_qkv a;
+  int32_t all, kv, k;
+  a.gate = -1;
+  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_node(b, turned, heads, b->tokens, k);
+  kv = vram__build_view(b, all, rank, b->tokens, 1);
+  kv = vram__build_norm(b, kv, "attn_kv_a_norm.weight", NULL);
+  kv = vram__build_linear(b, kv, "attn_kv_b.weight", NULL);
+  a.v = vram__build_node(b, y->head_v, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_v, heads, b->tokens));
+  a.k = vram__build_node(b, y->head_k, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_k - turned, heads, b->tokens));
+  vram__build_source(b, a.k, k);
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- without a cache: encoders ---- */
 
 /* K or V as a product needs it: in f16 for flash attention, V transposed else. */
-static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v, int is_flash) {
   const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
-  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
-  if (!b->m->flash_attention && !is_v)
+  const uint64_t rows = vram__build_at(b, a)->ne[2];
+  int32_t i = vram__build_view(b, a, head, rows, heads);
+  if (!is_flash && !is_v)
     return i;
-  i = vram__build_node(b, head, b->tokens, heads, i);
-  if (b->m->flash_attention)
+  i = vram__build_node(b, head, rows, heads, i);
+  if (is_flash)
     vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  vram__build_qkv a = vram__build_project(b, x);
-  vram__build_heads h;
+/* Attention among what is there, the tokens themselves or what an encoder made of others. */
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias) {
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, a.q);
+  int32_t x;
   vram__build_expand(b, a.q);
   vram__build_expand(b, a.k);
   vram__build_expand(b, a.v);
-  h.q = a.q;
-  h.k = vram__build_turned(b, a.k, 0);
-  h.v = vram__build_turned(b, a.v, 1);
-  h.mask = vram__build_mask(b, 0, b->tokens);
-  h.head_k = y->head_k;
-  h.head_v = y->head_v;
-  h.n_head = y->n_head;
-  h.cells = b->tokens;
-  h.decompress = NULL;
-  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  h.cells = vram__build_at(b, a.k)->ne[2];
+  h.k = vram__build_turned(b, a.k, 0, is_flash);
+  h.v = vram__build_turned(b, a.v, 1, is_flash);
+  h.mask = mask;
+  h.bias = bias;
+  x = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, x);
+  return x;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__build_qkv a = vram__build_project(b, x);
+  x = vram__build_among(b, a, vram__build_mask(b, b->m->layer[b->il].slides, b->tokens), -1);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
@@ -65784,12 +66544,14 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
 }
 
+/* bitnet has a norm before the last matrix. */
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
   up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
@@ -65822,17 +66584,57 @@ static int vram__build_is_weighted(const vram__build *b) {
   return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
-/* Weights of the chosen experts, [1, used, rows]. */
-static vram__build_router vram__build_route(vram__build *b, int32_t x) {
+/* The first of each row when all are in order: their places. */
+static int32_t vram__build_best(vram__build *b, int32_t a, uint64_t n) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  const uint64_t rows = ne[1], many = ne[2];
+  a = vram__build_node(b, ne[0], rows, many, a);
+  return vram__build_view(b, a, n, rows, many);
+}
+
+/* Scores with those of all groups but the best masked, a group's score being that of its two best
+   experts (deepseek2). */
+static int32_t vram__build_grouped(vram__build *b, int32_t scores) {
+  const uint64_t groups = b->m->n_expert_group, each = b->m->n_expert / groups;
+  const uint64_t used = b->m->n_group_used, rows = vram__build_at(b, scores)->ne[1];
+  const int32_t apart = vram__build_view(b, scores, each, groups, rows);
+  int32_t i = vram__build_node(b, 2, groups, rows,
+                               vram__build_view(b, apart, 1, each, groups * rows)),
+          best;
+  vram__build_source(b, i, vram__build_best(b, apart, 2));
+  i = vram__build_node(b, 1, groups, rows, vram__build_view(b, i, 2, groups, rows));
+  best = vram__build_best(b, vram__build_view(b, i, groups, rows, 1), used);
+  i = vram__build_node(b, each, used, rows, apart);
+  vram__build_source(b, i, best);
+  scores = vram__build_map(b, apart, -1); /* filled */
+  i = vram__build_over(b, scores, i, best);
+  return vram__build_view(b, i, b->m->n_expert, rows, 1);
+}
+
+/* grovemoe: groups of the chosen experts; the numbers are divided as f32. */
+static int32_t vram__build_divided(vram__build *b, int32_t chosen, uint64_t used, uint64_t rows) {
+  const int32_t real = vram__build_node(b, used, rows, 1, chosen);
+  return vram__build_node(b, used, rows, 1, vram__build_map(b, real, -1));
+}
+
+/* Weights of the chosen experts, [1, used, rows]. The logits are given, or made of x (-1). */
+static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t logits,
+                                            int is_chunk) {
   const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[1];
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
   r.sum = r.clamped = -1;
-  r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
+  r.logits =
+      logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
+  i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
+  if (b->flags & VRAM__BUILD_GROVE)
+    i = vram__build_map(b, r.logits, -1);
+  r.chosen = vram__build_best(b, i, used);
+  if (is_chunk)
+    r.chosen = vram__build_divided(b, r.chosen, used, rows);
   i = vram__build_view(b, r.probs, 1, experts, rows);
   r.weights = vram__build_node(b, 1, used, rows, i);
   vram__build_source(b, r.weights, r.chosen);
@@ -65846,8 +66648,10 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i, -1);
+    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -65862,9 +66666,13 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
+  if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+    vram__build_at(b, i)->buffer = (int8_t)(vram__build_where(b, t) == b->host ? b->host : -1);
+  }
   if (!vram__build_weight(b, bias))
     return i;
   i = vram__build_bias(b, i, bias);
@@ -65891,14 +66699,33 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
   return sum;
 }
 
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+typedef struct vram__build_experts {
+  const char *up, *gate, *down, *up_bias, *gate_bias, *down_bias;
+} vram__build_experts;
+
+/* What experts have between x and their last matrix: both matrices may be one. */
+static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
+                                 const vram__build_experts *e) {
+  const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[2];
+  int32_t up, gate = vram__build_expert(b, x, chosen, "ffn_gate_up_exps.weight", "");
+  if (gate >= 0) {
+    const uint64_t width = vram__build_at(b, gate)->ne[0] / 2;
+    up = vram__build_view(b, gate, width, used, rows);
+    return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
+  }
+  up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
+  return vram__build_between(b, gate, up, 0);
+}
+
+/* Experts, chosen by what is made of x, or by logits. */
+static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
+                                  const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_between(b, gate, up, 0);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  vram__build_router r = vram__build_route(b, x, logits, is_chunk);
+  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  up = vram__build_inner(b, view, r.chosen, e);
+  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
   part = vram__build_map(b, down, r.weights);
   vram__build_expand(b, part);
@@ -65909,24 +66736,46 @@ static int32_t vram__build_moe(vram__build *b, int32_t x) {
   return sum;
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {"ffn_up_exps.weight",   "ffn_gate_exps.weight",
+                                        "ffn_down_exps.weight", "ffn_up_exps.bias",
+                                        "ffn_gate_exps.bias",   "ffn_down_exps.bias"};
+  return vram__build_chosen(b, x, logits, &e, 0);
+}
+
+/* Experts of groups, by the logits of those that are in them: grovemoe. */
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {
+      "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
+  const double each = vram__llama_real(b->m, "experts_per_group");
+  if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
+    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+  return vram__build_chosen(b, x, logits, &e, each > 1);
+}
+
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 
-/* What a layer has of these. */
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+/* What a layer has of these; the router's logits may be given (-1: not). */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x);
+  sum = vram__build_moe(b, x, logits);
+  if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
+    return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
@@ -65934,7 +66783,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
   shared = vram__build_between(b, gate, shared, 0);
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -65967,15 +66817,21 @@ static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64
   vram__build_foreign(b, i, -1);
 }
 
+/* The states that are computed from, as the sequences have them (build_rs). */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
+  int32_t all, state;
+  vram__build_states(b);
+  all = vram__build_clear(b, width);
+  state = vram__build_node(b, width, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, width);
+  return state;
+}
+
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t all, state, i;
-  vram__build_states(b);
-  all = vram__build_clear(b, b->m->n_embd_r);
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
-  vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, all, b->m->n_embd_r);
+  int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -65985,7 +66841,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 }
 
 /* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
-static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
   i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
@@ -66007,8 +66863,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
   const int32_t all = vram__build_clear(b, b->m->n_embd_s);
   int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
-                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
-          y;
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
   vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
@@ -66017,9 +66872,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
   vram__build_source(b, i, b->states);
   vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
-  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
-  return y;
+  return vram__build_piece(b, i, inner, tokens, b->m->n_seq);
 }
 
 /* The outputs, x times D added, times SiLU of z. */
@@ -66061,8 +66914,8 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
   int32_t all, z;
   vram__build_scanned s;
-  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_slice(b, all, vram__build_at(b, all)->ne[0]);
   z = vram__build_slice(b, all, inner);
   s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
   x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
@@ -66094,6 +66947,482 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   return vram__build_view(b, i, width, b->tokens, 1);
 }
 
+/* >>llama/graph_delta    gated delta nets: qwen3next, qwen35, kimi-linear
+   (llama.cpp: src/models/delta-net-base.cpp, qwen3next.cpp, qwen35.cpp, kimi-linear.cpp) */
+
+/* What a net is computed from: heads apart, tokens behind each other. */
+typedef struct vram__build_net {
+  int32_t q, k, v, gate, beta, state;
+  uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
+} vram__build_net;
+
+static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
+   stored. */
+static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
+  const uint64_t inner = n->width * n->heads;
+  const int32_t i = vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
+  vram__build_source(b, i, n->k);
+  vram__build_source(b, i, n->v);
+  vram__build_source(b, i, n->gate);
+  vram__build_source(b, i, n->beta);
+  vram__build_source(b, i, n->state);
+  vram__build_foreign(b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
+  return vram__build_piece(b, i, n->width, n->heads, b->tokens);
+}
+
+static int32_t vram__build_net_state(vram__build *b, uint64_t width, uint64_t heads) {
+  return vram__build_view(b, vram__build_state(b, b->m->n_embd_s), width, width,
+                          heads * b->m->n_seq);
+}
+
+/* build_gdn_l2_norm */
+static int32_t vram__build_unit(vram__build *b, int32_t a) {
+  return vram__build_map(b, vram__build_map(b, a, -1), -1);
+}
+
+static int32_t vram__build_net_heads(vram__build *b, int32_t a, uint64_t heads) {
+  return vram__build_view(b, a, b->m->ssm_d_state, heads, b->tokens);
+}
+
+/* qwen3next has gate and beta in one product, of which the parts are copied; qwen35 has two. */
+static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
+  const uint64_t heads = n->heads;
+  int32_t alpha, beta;
+  if (vram__build_weight(b, "ssm_ba.weight")) {
+    x = vram__build_linear(b, x, "ssm_ba.weight", NULL);
+    beta = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+    alpha = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+  } else {
+    beta = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+    beta = vram__build_view(b, beta, 1, heads, b->tokens);
+    alpha = vram__build_linear(b, x, "ssm_alpha.weight", NULL);
+    alpha = vram__build_view(b, alpha, heads, vram__build_each(b), b->m->n_seq);
+  }
+  n->beta = vram__build_view(b, vram__build_map(b, beta, -1), 1, heads, b->tokens);
+  alpha = vram__build_bias(b, alpha, "ssm_dt.bias");
+  alpha = vram__build_with(b, vram__build_map(b, vram__build_map(b, alpha, -1), -1),
+                           vram__build_weight(b, "ssm_a"));
+  n->gate = vram__build_view(b, alpha, 1, heads, b->tokens);
+}
+
+/* Q or K with as many heads as V; qwen35 leaves that to the op. */
+static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
+  const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
+  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+    return a;
+  a = vram__build_view(b, a, width, 1, group * b->tokens);
+  a = vram__build_node(b, width, heads / group, group * b->tokens, a);
+  return vram__build_net_heads(b, a, heads);
+}
+
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->ssm_dt_rank, group = b->m->ssm_n_group;
+  vram__build_net n;
+  int32_t all, z, i;
+  n.width = b->m->ssm_d_state;
+  n.heads = heads;
+  if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
+    b->g->is_full = 1; /* the older form of qwen3next */
+  vram__build_expand(b, x);
+  all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
+  all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
+  z = vram__build_linear(b, x, "attn_gate.weight", NULL);
+  vram__build_gates(b, x, &n);
+  all = vram__build_convolve(b, all);
+  n.state = vram__build_net_state(b, n.width, heads);
+  n.q = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.k = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.v = vram__build_net_heads(b, all, heads);
+  n.q = vram__build_repeat(b, n.q, heads);
+  n.k = vram__build_repeat(b, n.k, heads);
+  i = vram__build_norm(b, vram__build_net_op(b, &n), "ssm_norm.weight", NULL);
+  z = vram__build_map(b, vram__build_net_heads(b, z, heads), -1);
+  i = vram__build_map(b, i, z);
+  i = vram__build_view(b, i, n.width * heads, vram__build_each(b), b->m->n_seq);
+  i = vram__build_linear(b, i, "ssm_out.weight", NULL);
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0], b->tokens, 1);
+}
+
+/* ---- kimi-linear: Q, K and V have a convolution each, the gate is of two matrices ---- */
+
+static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, const char *weight,
+                                     const char *kernel) {
+  const uint64_t columns = b->m->ssm_d_conv - 1u, each = vram__build_each(b);
+  int32_t i = vram__build_linear(b, x, weight, NULL), c;
+  const uint64_t inner = vram__build_at(b, i)->ne[0];
+  i = vram__build_view(b, i, each, inner, b->m->n_seq);
+  c = vram__build_view(b, states, columns, inner, b->m->n_seq);
+  vram__build_at(b, c)->bytes = /* a third of each row */
+      vram__product_or_overflow(4 * (uint64_t)b->m->n_embd_r, b->m->n_seq - 1u) +
+      columns * inner * 4;
+  c = vram__build_node(b, columns + each, inner, b->m->n_seq, c);
+  vram__build_source(b, c, i);
+  vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
+  i = vram__build_node(b, inner, each, b->m->n_seq, c);
+  vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
+  return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
+}
+
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
+  vram__build_net n;
+  int32_t i, gate;
+  n.width = b->m->kda_head_size;
+  n.heads = b->m->layer[b->il].n_head;
+  vram__build_expand(b, x);
+  i = vram__build_state(b, b->m->n_embd_r);
+  n.q = vram__build_kimi_part(b, x, i, "attn_q.weight", "ssm_conv1d_q.weight");
+  n.k = vram__build_kimi_part(b, x, i, "attn_k.weight", "ssm_conv1d_k.weight");
+  n.v = vram__build_kimi_part(b, x, i, "attn_v.weight", "ssm_conv1d_v.weight");
+  i = vram__build_linear(b, x, "ssm_f_a.weight", NULL);
+  i = vram__build_linear(b, i, "ssm_f_b.weight", "ssm_dt.bias");
+  i = vram__build_view(b, vram__build_map(b, i, -1), n.width, n.heads, b->tokens);
+  n.gate = vram__build_map(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+  n.gate = vram__build_view(b, n.gate, n.width, n.heads, b->tokens);
+  i = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+  n.beta = vram__build_map(b, vram__build_view(b, i, 1, n.heads, b->tokens), -1);
+  n.state = vram__build_net_state(b, n.width, n.heads);
+  n.q = vram__build_unit(b, n.q);
+  n.k = vram__build_unit(b, n.k);
+  i = vram__build_net_op(b, &n);
+  i = vram__build_node(b, n.width, n.heads, b->tokens, i);
+  x = vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+  gate = vram__build_linear(b, x, "ssm_g_a.weight", NULL);
+  gate = vram__build_linear(b, gate, "ssm_g_b.weight", NULL);
+  gate = vram__build_view(b, gate, n.width, n.heads, b->tokens);
+  i = vram__build_view(b, i, n.width, n.heads, b->tokens);
+  i = vram__build_norm(b, i, "ssm_norm.weight", NULL);
+  i = vram__build_map(b, i, vram__build_map(b, gate, -1));
+  i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
+  return vram__build_linear(b, i, "attn_output.weight", NULL);
+}
+
+/* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
+   and an encoder's (llama.cpp: src/models/t5.cpp) */
+
+/* A bias of the scores by the distance of two tokens, [cells, tokens, heads]: rows of a table of
+   the layer's, or of the first. They are taken where the table lies. */
+static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
+  const uint32_t il = b->il;
+  const uint64_t heads = b->m->layer[il].n_head, all = vram__product_or_overflow(cells, b->tokens);
+  const vram_file_tensor *t = vram__build_weight(b, "attn_rel_b.weight");
+  int32_t i;
+  if (!t) {
+    b->il = 0;
+    t = vram__build_weight(b, "attn_rel_b.weight");
+    b->il = il;
+  }
+  if (!t) {
+    b->g->is_full = 1;
+    return b->buckets;
+  }
+  if (b->buckets < 0)
+    b->buckets = vram__build_input(b, vram__product_or_overflow(all, 4));
+  i = vram__build_node(b, heads, all, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_view(b, b->buckets, all, 1, 1));
+  return vram__build_node(b, cells, b->tokens, heads,
+                          vram__build_view(b, i, cells, b->tokens, heads));
+}
+
+/* Over what the encoder made of as many tokens as there were in training. */
+static int32_t vram__build_cross(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t there = b->m->n_ctx_train;
+  vram__build_qkv a;
+  if (b->crossed < 0) {
+    b->crossed = vram__build_input(b, vram__product_or_overflow(there * 4, b->m->n_embd));
+    vram__build_at(b, b->crossed)->ne[0] = b->m->n_embd;
+    vram__build_at(b, b->crossed)->ne[1] = there;
+    b->crossed_mask = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
+  }
+  a.gate = -1;
+  a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
+  a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
+  a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
+  a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+  a.k = vram__build_view(b, a.k, y->head_k, y->n_head_kv, there);
+  a.v = vram__build_view(b, a.v, y->head_v, y->n_head_kv, there);
+  x = vram__build_among(b, a, b->crossed_mask, -1);
+  return vram__build_linear(b, x, "cross_attn_o.weight", NULL);
+}
+
+static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last) {
+  const vram_llama_cache *c = b->m->cache + b->m->layer[b->il].cache;
+  int32_t i, bias;
+  b->stack = "dec.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, vram__product_or_overflow(c->cells, c->streams));
+  i = vram__build_over_cache(b, vram__build_project(b, i), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_cross(b, vram__build_norm(b, x, "cross_attn_norm.weight", NULL));
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) {
+  int32_t i, bias;
+  b->stack = "enc.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, b->tokens);
+  i = vram__build_among(b, vram__build_project(b, i), vram__build_mask(b, 0, b->tokens), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+/* >>llama/graph_layers    layers of a shape of their own (llama.cpp: src/models) */
+
+/* bert: norms behind the sums. */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
+    i = vram__build_map(b, i, x);
+    i = vram__build_norm(b, i, "attn_norm_2.weight", "attn_norm_2.bias");
+  }
+  x = i;
+  i = vram__build_forward(b, x, -1);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+/* arctic: a dense feed-forward behind attention, experts beside both. */
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
+  dense = vram__build_map(b, dense, i);
+  i = vram__build_moe(b, vram__build_norm(b, x, "ffn_norm_exps.weight", NULL), -1);
+  return vram__build_map(b, i, dense);
+}
+
+/* deci: a layer may lack attention, or have a matrix in its place; it may lack the feed-forward,
+   and then nothing takes what attention made. */
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = x, before = x;
+  if (y->n_head)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  if (y->n_head)
+    i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  if (!y->n_ff)
+    return before;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (y->n_head)
+    i = vram__build_map(b, i, x);
+  x = i;
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+/* grovemoe: experts, and of what they make those of their groups, by the same logits. */
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
+  logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
+  i = vram__build_moe(b, i, logits);
+  group = vram__build_chunks(b, i, logits);
+  i = vram__build_map(b, i, vram__build_map(b, group, -1));
+  return vram__build_map(b, i, x);
+}
+
+/* chameleon: its norms may be behind attention and feed-forward, which then takes what attention
+   made without the layer's input. */
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
+  const int is_after = v && v->number.u;
+  int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_after)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, is_after ? i : vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  if (is_after)
+    i = vram__build_norm(b, i, "ffn_norm.weight", NULL);
+  return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_output    what a graph ends with: logits, embeddings and what is pooled of them
+   (llama.cpp: src/models; llama-graph.cpp, build_pooling, build_dense_out) */
+
+/* The output's norm; lfm2, neo-bert and t5 call it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  static const char *const names[] = {"output_norm.weight", "dec.output_norm.weight",
+                                      "enc.output_norm.weight"};
+  const vram_file_tensor *t = NULL;
+  if (b->m->row->flags & VRAM__LLAMA_NORM_OUT)
+    return vram__build_global(b, "token_embd_norm.weight");
+  for (uint32_t i = 0; i < sizeof names / sizeof *names && !t; i++)
+    t = vram__build_global(b, names[i]);
+  return t;
+}
+
+/* Embeddings: what is behind the output's norm. */
+static int32_t vram__build_embeddings(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_output_norm(b);
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  if (weight || (b->flags & VRAM__BUILD_NO_WEIGHTS)) {
+    x = vram__build_map(b, x, -1);
+    if (b->flags & VRAM__BUILD_MEAN)
+      vram__build_at(b, x)->flags = 0;
+  }
+  if (weight)
+    x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* A global matrix times a, and a bias if the model has one. */
+static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
+  if (t) {
+    int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+    vram__build_multiply(b, i, t);
+    vram__build_source(b, i, a);
+    a = i;
+  }
+  return add ? vram__build_with(b, vram__build_map(b, a, -1), add) : a;
+}
+
+/* chameleon: logits again, with those of 8192 words of images set. */
+static int32_t vram__build_without_images(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const int32_t set = vram__build_input(b, 8192 * 4);
+  int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
+  vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
+  vram__build_source(b, i, vram__build_view(b, set, 1, 1, 1));
+  return i;
+}
+
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  if (b->flags & VRAM__BUILD_SCALE_NORM)
+    x = vram__build_map(b, x, -1);
+  x = vram__build_matrix(
+      b, x, vram__build_global(b, "output.weight") ? "output.weight" : "token_embd.weight",
+      "output.bias");
+  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
+    x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_SET_LOGITS)
+    x = vram__build_without_images(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* ---- pooling ---- */
+
+/* The mean of each sequence's rows, or one row of each. */
+static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i;
+  if (!is_mean) {
+    i = vram__build_node(b, width, b->m->n_seq, 1, x);
+    vram__build_source(b, i, vram__build_input(b, (uint64_t)b->m->n_seq * 4));
+    return i;
+  }
+  if (rows != b->tokens)
+    b->g->is_full = 1; /* llama.cpp stops */
+  i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
+  i = vram__build_node(b, width, b->m->n_seq, 1, i);
+  vram__build_source(b, i,
+                     vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_seq)));
+  return i;
+}
+
+/* A reranker's score of each sequence. */
+static int32_t vram__build_rank(vram__build *b, int32_t x) {
+  const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
+  const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
+  const double said = vram__llama_real(b->m, "classifier.pooling_type");
+  x = vram__build_of_sequences(b, x,
+                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  if (vram__build_global(b, "cls.weight")) {
+    x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
+    if (norm) {
+      x = vram__build_map(b, x, -1);
+      vram__build_at(b, x)->flags = 0;
+      x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+    }
+  }
+  if (vram__build_global(b, "cls.output.weight"))
+    x = vram__build_matrix(b, x, "cls.output.weight", "cls.output.bias");
+  if (vram__text_is(b->m->arch, b->m->arch_len, "qwen3") ||
+      vram__text_is(b->m->arch, b->m->arch_len, "qwen3vl"))
+    x = vram__build_map(b, x, -1);
+  return x;
+}
+
+static vram_llama_pooling vram__build_pooling(const vram__llama *m) {
+  const vram_file_value *said = vram__llama_get(m, "pooling_type");
+  if (m->options->pooling)
+    return m->options->pooling;
+  return said && said->number.u <= 4 ? (vram_llama_pooling)(said->number.u + 1)
+                                     : VRAM_LLAMA_POOLING_NONE;
+}
+
+static void vram__build_pool(vram__build *b, int32_t x) {
+  const vram_llama_pooling how = vram__build_pooling(b->m);
+  if (how == VRAM_LLAMA_POOLING_RANK)
+    x = vram__build_rank(b, x);
+  else if (how != VRAM_LLAMA_POOLING_NONE)
+    x = vram__build_of_sequences(b, x, how == VRAM_LLAMA_POOLING_MEAN);
+  x = vram__build_matrix(b, x, "dense_2.weight", "dense_2.bias");
+  x = vram__build_matrix(b, x, "dense_3.weight", "");
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
+}
+
+VRAM__FN void vram__build_end(vram__build *b, int32_t x) {
+  const int has_logits =
+      !(b->m->row->flags & VRAM__LLAMA_NO_OUTPUT) && !(b->flags & VRAM__BUILD_NO_LOGITS);
+  int32_t end;
+  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
+  x = vram__build_embeddings(b, x);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    x = vram__build_rows_of(b, x);
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  }
+  end = has_logits ? vram__build_logits(b, x) : x;
+  vram__build_expand(b, end);
+  if (b->m->options->embeddings)
+    vram__build_pool(b, x);
+}
+
 /* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
    place for */
 
@@ -66118,7 +67447,29 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "attn_output_norm",
                                                   "layer_output_norm",
                                                   "post_attention_norm",
+                                                  "attn_sub_norm",
+                                                  "attn_gate",
+                                                  "attn_kv_b",
+                                                  "attn_o",
+                                                  "attn_rel_b",
+                                                  "cross_attn_norm",
+                                                  "cross_attn_q",
+                                                  "cross_attn_k",
+                                                  "cross_attn_v",
+                                                  "cross_attn_o",
+                                                  "cross_attn_rel_b",
                                                   "ffn_norm",
+                                                  "ffn_sub_norm",
+                                                  "ffn_norm_exps",
+                                                  "ffn_gate_up_exps",
+                                                  "ffn_up_chexps",
+                                                  "ffn_gate_chexps",
+                                                  "ffn_down_chexps",
+                                                  "vis_attn_qkv",
+                                                  "vis_attn_output",
+                                                  "vis_gate",
+                                                  "vis_up",
+                                                  "vis_down",
                                                   "post_ffw_norm",
                                                   "ffn_up",
                                                   "ffn_gate",
@@ -66140,6 +67491,17 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
+                                                  "attn_gate",
+                                                  "ssm_ba",
+                                                  "ssm_alpha",
+                                                  "ssm_beta",
+                                                  "ssm_conv1d_q",
+                                                  "ssm_conv1d_k",
+                                                  "ssm_conv1d_v",
+                                                  "ssm_f_a",
+                                                  "ssm_f_b",
+                                                  "ssm_g_a",
+                                                  "ssm_g_b",
                                                   "shortconv.conv",
                                                   "shortconv.in_proj",
                                                   "shortconv.out_proj",
@@ -66147,20 +67509,30 @@ static const char *const vram__known_weights[] = {"attn_norm",
 
 /* Of a layer, before ".bias". */
 static const char *const vram__known_biases[] = {
-    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
-    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
-    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
-    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
-    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    NULL};
+    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
+    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
+    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
+    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    "attn_q_norm",   "attn_k_norm",  NULL};
 
-static const char *const vram__known_globals[] = {
-    "token_embd.weight",         "output.weight",
-    "output_norm.weight",        "output_norm.bias",
-    "position_embd.weight",      "token_types.weight",
-    "token_embd_norm.weight",    "token_embd_norm.bias",
-    "rope_freqs.weight",         "rope_factors_long.weight",
-    "rope_factors_short.weight", NULL};
+static const char *const vram__known_globals[] = {"token_embd.weight",
+                                                  "output.weight",
+                                                  "output_norm.weight",
+                                                  "output_norm.bias",
+                                                  "output.bias",
+                                                  "enc.output_norm.weight",
+                                                  "dec.output_norm.weight",
+                                                  "dense_2.weight",
+                                                  "dense_2.bias",
+                                                  "dense_3.weight",
+                                                  "position_embd.weight",
+                                                  "token_types.weight",
+                                                  "token_embd_norm.weight",
+                                                  "token_embd_norm.bias",
+                                                  "rope_freqs.weight",
+                                                  "rope_factors_long.weight",
+                                                  "rope_factors_short.weight",
+                                                  NULL};
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -66175,9 +67547,14 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
 }
 
 /* "blk.N.NAME", N below that of the layers that are computed. */
-static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
   uint32_t len = t->name_len, i = 4, layer = 0;
+  if ((m->row->flags & VRAM__LLAMA_TWO_STACKS) && len > 8 &&
+      vram__text_equal(name + 4, "blk.", 4)) {
+    name += 4; /* "enc.", "dec." */
+    len -= 4;
+  }
   if (len < 6 || !vram__text_equal(name, "blk.", 4))
     return vram__known_is_in(vram__known_globals, name, len) ||
            (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
@@ -66191,26 +67568,26 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
+  if (vram__known_ends(name, len, ".scale"))
+    return (flags & VRAM__BUILD_SCALES) != 0;
+  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
+    return 1; /* plamo3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m, uint32_t flags) {
-  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
-                                     "ssm.dt_b_c_rms"};
-  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const double x = vram__llama_real(m, none[i]);
-    if (x < 0 || x > 0)
-      return 0;
-  }
+static int vram__known_keys(const vram__llama *m, uint64_t flags) {
+  const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
+  if (x < 0 || x > 0)
+    return 0;
   return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2 && m->n_expert_group <= 1;
+         m->expert_gating <= 2;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (!vram__known_tensor(m, t))
+    if (!vram__known_tensor(m, t, flags))
       return 0;
   return vram__known_keys(m, flags);
 }
@@ -66219,6 +67596,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
+  if (b->m->n_expert_group > 1)
+    return 0;
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -66232,20 +67611,27 @@ typedef struct vram__build_row {
   const char *name;
   vram__build_layer layer;
   vram__build_part state; /* what a recurrent layer has in place of attention */
-  uint32_t flags;
+  uint64_t flags;
 } vram__build_row;
 
 /* ---- layers ---- */
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
+/* Are output rows chosen in the last layer, and not behind it? */
+VRAM__FN int vram__build_has_rows(const vram__build *b) {
+  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
+}
+
 /* What makes one token of others: attention, or a state. */
-static int32_t vram__build_mix(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
     return vram__build_encode(b, x);
+  if (vram__build_weight(b, "attn_kv_b.weight"))
+    return vram__build_unpacked(b, x);
   return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
 }
 
@@ -66259,25 +67645,67 @@ static int32_t vram__build_scaled(vram__build *b, int32_t a) {
   return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
 }
 
+/* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
+typedef struct vram__build_norms {
+  const char *mixed, *forward, *forward_bias, *done;
+} vram__build_norms;
+
+static vram__build_norms vram__build_norms_of(vram__build *b) {
+  static const char after[] = "post_attention_norm.weight", output[] = "attn_output_norm.weight";
+  const int is_plain = vram__build_weight(b, "post_ffw_norm") != NULL; /* plamo3 */
+  vram__build_norms n;
+  n.mixed = is_plain ? "post_attention_norm" : after;
+  n.forward = "ffn_norm.weight";
+  n.forward_bias = "ffn_norm.bias";
+  n.done = is_plain ? "post_ffw_norm" : "post_ffw_norm.weight";
+  if (b->flags & VRAM__BUILD_NORMS_DBRX) {
+    n.forward = output;
+  } else if (b->flags & VRAM__BUILD_NORMS_GROK) {
+    n.mixed = output;
+    if (vram__build_weight(b, "layer_output_norm.weight"))
+      n.done = "layer_output_norm.weight";
+  } else if (!(b->flags & (VRAM__BUILD_NORM_AFTER | VRAM__BUILD_NO_WEIGHTS)) &&
+             !vram__build_weight(b, n.forward)) {
+    n.mixed = ""; /* that behind attention is the feed-forward's */
+    n.forward = after;
+    n.forward_bias = "";
+    if (!vram__build_weight(b, after))
+      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  }
+  return n;
+}
+
+/* A norm of a layer's input or of its feed-forward's, which may be without a weight. */
+static int32_t vram__build_norm_input(vram__build *b, int32_t x, const char *name,
+                                      const char *bias) {
+  if (!(b->flags & VRAM__BUILD_NO_WEIGHTS))
+    return vram__build_norm(b, x, name, bias);
+  x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, x)->flags = 0;
+  return x;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
-  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  const vram__build_norms n = vram__build_norms_of(b);
+  int32_t i, logits = -1;
+  if (b->flags & VRAM__BUILD_ROUTED_BEFORE)
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+  i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (b->flags & VRAM__BUILD_ROWS_AFTER)
+    i = vram__build_norm(b, i, n.mixed, NULL);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
+    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
   }
-  if (is_before)
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-  else if (!vram__build_weight(b, "post_attention_norm.weight"))
-    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
+    i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_norm_input(b, x, n.forward, n.forward_bias);
+  i = vram__build_forward(b, i, logits);
+  i = vram__build_norm(b, i, n.done, NULL);
   i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
@@ -66292,12 +67720,14 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last) {
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
-  norm = vram__build_forward(b, norm);
+  norm = vram__build_forward(b, norm, -1);
+  if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
+    return vram__build_map(b, vram__build_map(b, i, norm), x);
   if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
     return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
@@ -66314,7 +67744,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
-  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
 
@@ -66323,26 +67753,12 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
+  i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
   return vram__build_map(b, i, x);
-}
-
-/* bert: norms behind the sums. */
-static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
-  int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_map(b, i, x);
-  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
-  i = vram__build_forward(b, x);
-  i = vram__build_map(b, i, x);
-  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
 }
 
 static const vram__build_row vram__build_rows[] = {
@@ -66359,7 +67775,7 @@ static const vram__build_row vram__build_rows[] = {
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
     {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -66374,7 +67790,7 @@ static const vram__build_row vram__build_rows[] = {
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_TEMPERED},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
@@ -66403,7 +67819,7 @@ static const vram__build_row vram__build_rows[] = {
     {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"chatglm", vram__build_plain, NULL, 0},
     {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
-    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE | VRAM__BUILD_CLAMPS},
     {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
@@ -66420,7 +67836,69 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"jina-bert-v2", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"jina-bert-v3", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"modern-bert", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"neo-bert", vram__build_plain, NULL, 0},
+    {"eurobert", vram__build_plain, NULL, 0},
+    {"gemma-embedding", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_NO_LOGITS},
+    {"dream", vram__build_plain, NULL, 0},
+    {"llada", vram__build_plain, NULL, 0},
+    {"llada-moe", vram__build_plain, NULL, 0},
+    {"rnd1", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_Q | VRAM__BUILD_ATTENTION_FIRST},
+    {"phimoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
+    {"grok", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_CAP_SCORES | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_NORMS_GROK | VRAM__BUILD_DENSE_TOO | VRAM__BUILD_SCALE_LOGITS},
+    {"dbrx", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NORMS_DBRX | VRAM__BUILD_CLAMPS},
+    {"olmo", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NO_WEIGHTS | VRAM__BUILD_CLAMPS},
+    {"apertus", vram__build_plain, NULL, 0},
+    {"refact", vram__build_plain, NULL, VRAM__BUILD_NO_ROPE},
+    {"jais", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"arctic", vram__build_arctic, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"deci", vram__build_deci, NULL, 0},
+    {"smallthinker", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROUTED_BEFORE},
+    {"bailingmoe2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minicpm3", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_NORM},
+    {"plm", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"mistral4", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED | VRAM__BUILD_WIDE_DOWN},
+    {"exaone-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING},
+    {"afmoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_OF_FOUR |
+         VRAM__BUILD_ROWS_AFTER},
+    {"laguna", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"cohere2moe", vram__build_parallel, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROPE_LEADING |
+         VRAM__BUILD_ROWS_NORM | VRAM__BUILD_HALVES | VRAM__BUILD_SCALE_LOGITS},
+    {"grovemoe", vram__build_grove, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_GROVE},
+    {"plamo", vram__build_parallel, NULL, VRAM__BUILD_ATTENTION_NEXT},
+    {"plamo3", vram__build_plain, NULL, 0},
+    {"openelm", vram__build_plain, NULL, VRAM__BUILD_INPUT_FIRST},
+    {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
+    {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
+    {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
+    {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
 
 /* NULL: no rule builds this graph. */
@@ -66483,6 +67961,8 @@ static int32_t vram__build_embed(vram__build *b) {
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
@@ -66490,34 +67970,6 @@ static int32_t vram__build_embed(vram__build *b) {
   if (b->positions >= 0)
     i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
   return vram__build_norm_words(b, i);
-}
-
-/* lfm2 calls it otherwise. */
-static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
-  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
-                                                                       : "output_norm.weight");
-}
-
-static int32_t vram__build_logits(vram__build *b, int32_t x) {
-  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  int32_t i;
-  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
-  x = vram__build_map(b, x, -1);
-  if (b->flags & VRAM__BUILD_MEAN)
-    vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
-  if (bias)
-    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
-  if (b->flags & VRAM__BUILD_ROWS_NORM) {
-    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  vram__build_source(b, i, x);
-  x = i;
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
@@ -66528,10 +67980,7 @@ static void vram__build_all(vram__build *b) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
-    x = vram__build_logits(b, x);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
-  vram__build_expand(b, x);
+  vram__build_end(b, x);
 }
 
 /* ---- entry ---- */
@@ -66562,7 +68011,7 @@ static int vram__build_is_moved(const vram__llama *m) {
 }
 
 /* What of an architecture's graph depends on keys. */
-static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
   const double residual = vram__llama_real(m, "residual_scale");
   const double input = vram__llama_real(m, "embedding_scale");
@@ -66570,10 +68019,15 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
-  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+  if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
+    flags |= VRAM__BUILD_ROPE_OF_FOUR;
+  if ((flags & VRAM__BUILD_ROPE_LEADING) &&
+      !(vram__llama_real(m, "attention.layer_norm_rms_epsilon") > 0))
+    flags |= VRAM__BUILD_MEAN;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS) || (flags & VRAM__BUILD_SCALE_INPUT)) /* not granite */
     return flags;
   if (!(residual < 0 || residual > 0))
-    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+    flags &= ~VRAM__BUILD_SCALE_SUMS;
   if (input < 0 || input > 0)
     flags |= VRAM__BUILD_SCALE_INPUT;
   if (rope && !rope->number.u)
@@ -66581,37 +68035,12 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel, scans of several
-   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are; latent attention of several sequences on the host; on several devices, a
-   cache of which K or V alone is quantised. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  const vram_file_tensor *t;
-  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
-                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
-  if (!m->ndevice)
-    return 0;
-  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
-    return 1;
-  if (m->ndevice > 1 &&
-      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
-    return 1;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
-}
-
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -66622,9 +68051,11 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
+  b->stack = "";
+  b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
+  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -66727,7 +68158,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
   uint64_t rows = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   if (rows > m->n_outputs)
     rows = m->n_outputs;
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY ||
+      (m->row->flags & (VRAM__LLAMA_TWO_STACKS | VRAM__LLAMA_ONE_TABLE)))
     return 0;
   if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
     return 0; /* a device may compute what the host has */
@@ -66739,8 +68171,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

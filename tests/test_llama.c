@@ -628,8 +628,8 @@ static void test_known(void) {
   EQUAL(known("granite", NULL), VRAM_LLAMA_EXACT);
   EQUAL(known("mistral3", "rope_freqs.weight"), VRAM_LLAMA_EXACT);
   EQUAL(known("llama", "blk.0.attn_q.scale"), VRAM_LLAMA_FLOOR);
-  EQUAL(known("llama", "blk.0.attn_q_norm.bias"), VRAM_LLAMA_FLOOR);
-  EQUAL(known("llama", "output.bias"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "blk.0.attn_sinks.bias"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "output.scale"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.1.another.weight"),
         VRAM_LLAMA_EXACT); /* of no layer that is computed */
   EQUAL(known("a-new-one", NULL), VRAM_LLAMA_FLOOR);

@@ -23,7 +23,29 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "attn_output_norm",
                                                   "layer_output_norm",
                                                   "post_attention_norm",
+                                                  "attn_sub_norm",
+                                                  "attn_gate",
+                                                  "attn_kv_b",
+                                                  "attn_o",
+                                                  "attn_rel_b",
+                                                  "cross_attn_norm",
+                                                  "cross_attn_q",
+                                                  "cross_attn_k",
+                                                  "cross_attn_v",
+                                                  "cross_attn_o",
+                                                  "cross_attn_rel_b",
                                                   "ffn_norm",
+                                                  "ffn_sub_norm",
+                                                  "ffn_norm_exps",
+                                                  "ffn_gate_up_exps",
+                                                  "ffn_up_chexps",
+                                                  "ffn_gate_chexps",
+                                                  "ffn_down_chexps",
+                                                  "vis_attn_qkv",
+                                                  "vis_attn_output",
+                                                  "vis_gate",
+                                                  "vis_up",
+                                                  "vis_down",
                                                   "post_ffw_norm",
                                                   "ffn_up",
                                                   "ffn_gate",
@@ -63,20 +85,30 @@ static const char *const vram__known_weights[] = {"attn_norm",
 
 /* Of a layer, before ".bias". */
 static const char *const vram__known_biases[] = {
-    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
-    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
-    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
-    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
-    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    NULL};
+    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
+    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
+    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
+    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
+    "attn_q_norm",   "attn_k_norm",  NULL};
 
-static const char *const vram__known_globals[] = {
-    "token_embd.weight",         "output.weight",
-    "output_norm.weight",        "output_norm.bias",
-    "position_embd.weight",      "token_types.weight",
-    "token_embd_norm.weight",    "token_embd_norm.bias",
-    "rope_freqs.weight",         "rope_factors_long.weight",
-    "rope_factors_short.weight", NULL};
+static const char *const vram__known_globals[] = {"token_embd.weight",
+                                                  "output.weight",
+                                                  "output_norm.weight",
+                                                  "output_norm.bias",
+                                                  "output.bias",
+                                                  "enc.output_norm.weight",
+                                                  "dec.output_norm.weight",
+                                                  "dense_2.weight",
+                                                  "dense_2.bias",
+                                                  "dense_3.weight",
+                                                  "position_embd.weight",
+                                                  "token_types.weight",
+                                                  "token_embd_norm.weight",
+                                                  "token_embd_norm.bias",
+                                                  "rope_freqs.weight",
+                                                  "rope_factors_long.weight",
+                                                  "rope_factors_short.weight",
+                                                  NULL};
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -91,9 +123,14 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
 }
 
 /* "blk.N.NAME", N below that of the layers that are computed. */
-static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
   uint32_t len = t->name_len, i = 4, layer = 0;
+  if ((m->row->flags & VRAM__LLAMA_TWO_STACKS) && len > 8 &&
+      vram__text_equal(name + 4, "blk.", 4)) {
+    name += 4; /* "enc.", "dec." */
+    len -= 4;
+  }
   if (len < 6 || !vram__text_equal(name, "blk.", 4))
     return vram__known_is_in(vram__known_globals, name, len) ||
            (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
@@ -107,26 +144,26 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
+  if (vram__known_ends(name, len, ".scale"))
+    return (flags & VRAM__BUILD_SCALES) != 0;
+  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
+    return 1; /* plamo3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m, uint32_t flags) {
-  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
-                                     "ssm.dt_b_c_rms"};
-  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const double x = vram__llama_real(m, none[i]);
-    if (x < 0 || x > 0)
-      return 0;
-  }
+static int vram__known_keys(const vram__llama *m, uint64_t flags) {
+  const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
+  if (x < 0 || x > 0)
+    return 0;
   return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2 && m->n_expert_group <= 1;
+         m->expert_gating <= 2;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (!vram__known_tensor(m, t))
+    if (!vram__known_tensor(m, t, flags))
       return 0;
   return vram__known_keys(m, flags);
 }
@@ -135,5 +172,7 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
+  if (b->m->n_expert_group > 1)
+    return 0;
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }

@@ -34,7 +34,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -92,10 +92,14 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    if (rows > 1)
+      n->flags |= VRAM__NODE_STRIDED;
+  }
   return i;
 }
 
@@ -105,6 +109,7 @@ VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint6
   int32_t i = vram__build_view(b, a, n0, n1, n2);
   vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
                                                           vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -123,6 +128,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
   vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
+}
+
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
 }
 
 /* A part of a cache or state: so many rows of it. */
@@ -154,6 +170,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -184,15 +201,16 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
 
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
+  if (b->m->is_tied && vram__build_is_output(b, t))
     return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
@@ -230,10 +248,14 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
 }
 
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
 /* A product with a matrix, or with those of the chosen experts. t may be NULL. */
-VRAM__FN int32_t vram__build_product(vram__build *b, int32_t node, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
   const uint64_t *ne = vram__build_at(b, node)->ne;
-  return vram__build_there(b, node, t, ne[t && vram__llama_holds(t, "_exps") ? 2 : 1]);
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
 }
 
 /* A weight in another shape, which does not say where a node is computed. */
@@ -245,9 +267,25 @@ VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t)
   return vram__build_view(b, i, t->numel, 1, 1);
 }
 
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -257,8 +295,10 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_product(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 

@@ -19,6 +19,11 @@ typedef struct vram__split {
   int8_t buffer;
 } vram__split;
 
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
+
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
 VRAM__FN void vram__graph_spread(vram__graph *g) {
@@ -28,7 +33,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -57,7 +63,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -156,6 +162,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -175,7 +183,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);

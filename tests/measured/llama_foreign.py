@@ -673,10 +673,18 @@ def delta(r, d):
     return d
 
 
+def attends(d):
+    """Layers with attention: of a file of random tensors, Q, K and V are apart there."""
+    a = d["general.architecture"]
+    n = d[f"{a}.full_attention_interval"]
+    last = d[f"{a}.block_count"]
+    return r"blk\.(%s)\.attn_qkv" % "|".join(str(i) for i in range(last) if i % n == n - 1 or f"{a}.nextn_predict_layers" in d and i == last - 1)
+
+
 @add("qwen3next")
 def _(r):
-    d = delta(r, base(r, "qwen3next", free_head=True, heads=r.choice([128, 256])))
-    return moe(r, d, shared=True), sep(r, "ssm_in").replace(QKV, "nothing", 1)
+    d = moe(r, delta(r, base(r, "qwen3next", free_head=True, heads=r.choice([128, 256]))), shared=True)
+    return d, attends(d) + B + tie(r) + "|ssm_in"
 
 
 def qwen35(r, a):
@@ -690,12 +698,14 @@ def qwen35(r, a):
 
 @add("qwen35")
 def _(r):
-    return qwen35(r, "qwen35"), "nothing" + B + tie(r)
+    d = qwen35(r, "qwen35")
+    return d, attends(d) + B + tie(r)
 
 
 @add("qwen35moe")
 def _(r):
-    return moe(r, qwen35(r, "qwen35moe"), shared=True), "nothing" + B + tie(r)
+    d = moe(r, qwen35(r, "qwen35moe"), shared=True)
+    return d, attends(d) + B + tie(r)
 
 
 @add("kimi-linear")
@@ -717,6 +727,226 @@ def _(r):
     d[a + ".expert_weights_scale"] = r.choice([1.0, 2.446])
     d[a + ".expert_gating_func"] = 2
     return d, QKV + "|attn_kv_b|attn_q_a"
+
+
+def groups(r, d):
+    """Groups of experts, of which some are taken."""
+    a = d["general.architecture"]
+    e = d[f"{a}.expert_count"] = r.choice([8, 16, 32, 64, 96, 256])
+    d[f"{a}.expert_used_count"] = r.choice([2, 4, 6])
+    g = r.choice([x for x in (2, 4, 8) if e // x > 2] or [2])
+    d[f"{a}.expert_group_count"] = g
+    d[f"{a}.expert_group_used_count"] = r.randint(1, g - 1)
+    return d
+
+
+A_ds = A["deepseek2"]
+
+
+@add("deepseek2")
+def _(r):
+    d, x = A_ds(r)
+    if r.random() < 0.5:
+        groups(r, d)
+    if r.random() < 0.2:
+        d["deepseek2.attention.temperature_scale"] = 0.1
+    if r.random() < 0.5:
+        x = x.replace("|ffn_gate_up_exps", "").replace("ffn_gate_up_exps|", "")
+    if r.random() < 0.3:  # K and V made before the cache
+        for k in ("key_length_mla", "value_length_mla"):
+            del d["deepseek2.attention." + k]
+        d["deepseek2.attention.key_length"], d["deepseek2.attention.value_length"] = 192, 128
+        d["deepseek2.attention.head_count_kv"] = d["deepseek2.attention.head_count"]
+    return d, x
+
+
+@add("mistral4")
+def _(r):
+    d, x = A_ds(r)
+    d = {k.replace("deepseek2", "mistral4"): v for k, v in d.items()}
+    d["general.architecture"] = "mistral4"
+    if r.random() < 0.5:
+        d["mistral4.attention.temperature_scale"] = 0.1
+    return d, x
+
+
+def encoder(name, absent, eps="n", gqa=False, **more):
+    @add(name)
+    def _(r, name=name):
+        d = base(r, name, gqa=gqa, eps=eps, free_head=more.get("free_head", False))
+        d[f"{name}.attention.causal"] = False
+        if r.random() < 0.8:
+            d[f"{name}.pooling_type"] = r.choice([0, 1, 2, 3])
+        d[f"{name}.context_length"] = r.choice([512, 2048])
+        d["tokenizer.ggml.token_type_count"] = r.choice([1, 2])
+        for k, v in more.get("extra", {}).items():
+            d[f"{name}.{k}"] = v(r) if callable(v) else v
+        for k in [k for k, v in d.items() if v is None]:
+            del d[k]
+        return d, absent(r) if callable(absent) else absent
+
+
+CLS = "|cls|dense_"
+encoder("nomic-bert", QKV + B + CLS)
+encoder("jina-bert-v3", lambda r: (QKV if r.random() < 0.5 else r"attn_(q|k|v)\.") + CLS)
+encoder(
+    "nomic-bert-moe",
+    QKV + CLS,
+    extra={"moe_every_n_layers": 2, "expert_count": 8, "expert_used_count": lambda r: r.choice([1, 2])},
+)
+encoder(
+    "jina-bert-v2",
+    lambda r: QKV + CLS + r.choice(["", "|attn_norm_2", "|ffn_gate", "|attn_[qk]_norm", "|attn_._norm|attn_norm_2"]),
+    extra={"rope.dimension_count": None},
+)
+encoder("modern-bert", lambda r: CLS[1:] + r.choice(["", r"|blk\.0\.attn_norm"]), extra={"attention.sliding_window": lambda r: r.choice([0, 128])})
+encoder("neo-bert", CLS[1:], eps="rms")
+encoder("eurobert", QKV + B + CLS, eps="rms", gqa=True)
+encoder("gemma-embedding", lambda r: QKV + B + "|^output.weight" + r.choice(["", CLS]), eps="rms", gqa=True, free_head=True, extra={"attention.sliding_window": lambda r: r.choice([128, 512]), "dense_2_feat_out": 3072, "dense_3_feat_in": 3072})
+simple("dream", absent=QKV + r"|attn_output\.bias|ffn_.*bias|^output.bias")
+simple("llada")
+simple("llada-moe", moe={})
+simple("rnd1", moe={}, free_head=True)
+simple("refact", extra={"attention.max_alibi_bias": 8.0})
+simple("jais", eps="n", gqa=False, absent=r"attn_(q|k|v)\.", extra={"attention.max_alibi_bias": 8.0})
+simple("chameleon", extra={"swin_norm": False})
+simple("cogvlm", gqa=False, absent="rope_freqs")
+simple("bitnet", absent="nothing")
+simple("plamo", eps="rms")
+simple("openelm", absent="nothing")
+simple("olmo", eps="n")
+simple("smallthinker", moe={}, extra={"expert_gating_func": 2})
+simple("exaone-moe", moe={}, free_head=True, extra={"expert_gating_func": 2, "attention.sliding_window": 128, "leading_dense_block_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("afmoe", moe={}, free_head=True, extra={"expert_shared_count": 1, "leading_dense_block_count": 1, "attention.sliding_window": 2048, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("laguna", moe={}, free_head=True, extra={"leading_dense_block_count": 1, "attention.sliding_window": 512, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("cohere2moe", moe={}, free_head=True, eps="n", extra={"logit_scale": 0.25, "leading_dense_block_count": 1, "attention.sliding_window": 4096, "expert_shared_count": 1, "expert_weights_norm": True})
+simple("grovemoe", moe={"used": 2}, free_head=True, extra={"expert_chunk_feed_forward_length": 128, "expert_group_scale": 0.05, "experts_per_group": 2})
+simple("grok", moe={}, gqa=True)
+simple("bailingmoe2", moe={}, absent="nothing", extra={"expert_shared_count": 1, "leading_dense_block_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5, "expert_gating_func": 2})
+
+
+def varied(name, change):
+    """The same generator, and one more choice."""
+    before = A[name]
+
+    @add(name)
+    def _(r, name=name):
+        d, x = before(r)
+        return d, change(r, d, x) or x
+
+
+def _swin(r, d, x):
+    d["chameleon.swin_norm"] = r.random() < 0.5
+    d["chameleon.vocab_size"] = 65536
+
+
+def _grok(r, d, x):
+    d["grok.final_logit_softcapping"] = r.choice([0.0, 30.0])
+    return x.replace(r"|ffn_.*\.bias", "") + r.choice(["|layer_output_norm", "|ffn_(up|gate|down).weight", ""])
+
+
+def _clamp(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.attention.clamp_kqv"] = 8.0
+
+
+def _window(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.4:
+        d[f"{a}.attention.sliding_window"] = r.choice([0, 4096])
+
+
+def _shared(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.expert_shared_count"] = r.choice([0, 2])
+    return x.replace("nothing", "none") + r.choice(["", "|ffn_gate_up_exps"])
+
+
+def _groups(r, d, x):
+    if r.random() < 0.5:
+        groups(r, d)
+
+
+def _heads(r, d, x):
+    a = d["general.architecture"]
+    n, h = d[f"{a}.block_count"], d[f"{a}.attention.head_count"]
+    heads = [h - (i % 2) * (h // 2) for i in range(n)]
+    d[f"{a}.attention.head_count"] = heads
+    d[f"{a}.attention.head_count_kv"] = [1 if x % 2 else 2 for x in heads]
+    d[f"{a}.attention.key_length"] = d[f"{a}.attention.value_length"] = d[f"{a}.rope.dimension_count"]
+    d[f"{a}.feed_forward_length"] = [256 * r.randint(1, 6) for _ in heads]
+
+
+varied("chameleon", _swin)
+varied("grok", _grok)
+varied("olmo", _clamp)
+varied("mpt", _clamp)
+varied("smallthinker", _window)
+varied("cohere2moe", _shared)
+varied("afmoe", _shared)
+varied("bailingmoe2", _groups)
+varied("exaone-moe", _groups)
+varied("openelm", _heads)
+
+
+@add("plamo3")
+def _(r):
+    d = base(r, "plamo3", free_head=True)
+    if r.random() < 0.5:
+        d["plamo3.attention.sliding_window"] = 2048
+    return d, tie(r)[1:]
+
+
+@add("minicpm3")
+def _(r):
+    d = base(r, "minicpm3", gqa=False)
+    rot = r.choice([32, 64])
+    d["minicpm3.attention.q_lora_rank"] = r.choice([384, 768])
+    d["minicpm3.attention.kv_lora_rank"] = 256
+    d["minicpm3.rope.dimension_count"] = rot
+    d["minicpm3.attention.key_length"] = 64 + rot
+    d["minicpm3.attention.value_length"] = 64
+    return d, r.choice(["", "rope_factors"]) + tie(r)
+
+
+@add("plm")
+def _(r):
+    d = base(r, "plm", gqa=False)
+    d["plm.attention.kv_lora_rank"] = 512
+    d["plm.rope.dimension_count"] = 64
+    d["plm.attention.key_length"] = 192
+    d["plm.attention.value_length"] = 128
+    return d, "nothing"
+
+
+@add("deci")
+def _(r):
+    d = base(r, "deci")
+    n, h, k = d["deci.block_count"], d["deci.attention.head_count"], d["deci.attention.head_count_kv"]
+    f = d["deci.feed_forward_length"]
+    kinds = [0] + [r.choice([0, 0, 0, 1, 2, 3]) for _ in range(n - 1)]  # whole, no attention, linear, no feed-forward
+    d["deci.attention.head_count"] = [0 if x == 1 else h for x in kinds]
+    d["deci.attention.head_count_kv"] = [0 if x in (1, 2) else k for x in kinds]
+    d["deci.feed_forward_length"] = [0 if x == 3 else f * r.choice([1, 2]) for x in kinds]
+    return d, sep(r, "rope_freqs") if r.random() < 0.5 else sep(r)
+
+
+def t5(name):
+    @add(name)
+    def _(r, name=name):
+        d = base(r, name, gqa=False, heads=64)
+        del d[f"{name}.rope.dimension_count"]
+        d[f"{name}.context_length"] = r.choice([512, 1000])
+        d[f"{name}.attention.relative_buckets_count"] = 32
+        d[f"{name}.attention.key_length"] = d[f"{name}.attention.value_length"] = 64
+        gate = r.choice(["|ffn_gate", ""])
+        return d, r"blk\.[1-9]\.(cross_)?attn_rel_b|cross_attn_rel_b" + gate + tie(r)
+
+
+t5("t5")
+t5("t5encoder")
 
 
 def setting(r, dev):

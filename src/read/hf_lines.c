@@ -1,0 +1,391 @@
+/* >>read/hf_lines    lines of decoders: their parts, and of which ones the families consist, as
+   transformers 5.23 runs them under torch 2.15 (models/TYPE/modeling_TYPE.py, masking_utils.py,
+   loss_utils.py); hf_pen.c explains the letters */
+#include "read/read.h"
+
+/* clang-format off */
+static const vram__hf_part vram__hf_decoder_parts[] = {
+  /* ---- norms ---- */
+  {"rms",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.to_1\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mul\n",
+    "%p.mul_1"},
+  {"gemma",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "add %p.add_1 %p.to_1 scalar=1\n"
+    "mul %p.mul_1 %p.mul %p.add_1\n"
+    "type_as %p.type_as %p.mul_1 %i\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p.type_as"},
+  {"layer_norm",
+    "layer_norm %p %i normalized_shape=%z\n"
+    "{ddrop %d\n}{fdrop %d\n}",
+    "%p"},
+  {"cohere_norm",
+    "to %p.to %i dtype=f32\n"
+    "mean %p.mean %p.to dim=-1 keepdim=1\n"
+    "sub %p.sub %p.to %p.mean\n"
+    "pow %p.pow %p.sub scalar=1\n"
+    "mean %p.mean_1 %p.pow dim=-1 keepdim=1\n"
+    "sub %p.sub_1 %p.to %p.mean\n"
+    "add %p.add %p.mean_1 scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.sub_1 %p.rsqrt\n"
+    "drop %p.to\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "mul %p.mul_1 %p.to_1 %p.mul\n"
+    "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
+    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "%p.to_2"},
+  /* ---- before the layers ---- */
+  {"inputs",
+    "input input_ids i64 [N,S]\n"
+    "input labels i64 [N,S]\n",
+    NULL},
+  {"embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembed_tokens\n~e|%t\n~x|%e\n",
+    NULL},
+  {"scaled_embedding",
+    "embedding %Bembed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
+    "buffer %Bembed_tokens.embed_scale shape=[]\n"
+    "to %Bembed_tokens.to %Bembed_tokens.embed_scale dtype=model\n"
+    "mul %Bembed_tokens.mul %Bembed_tokens.embedding %Bembed_tokens.to\n"
+    "~t|%Bembed_tokens.embedding\n~e|%Bembed_tokens.mul\n~x|%e\n",
+    NULL},
+  {"multiplied_embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "mul %Bmul %Bembed_tokens scalar=1\n"
+    "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
+    NULL},
+  {"positions",
+    "arange %Barange shape=[S] dtype=i64\n"
+    "add %Badd %Barange scalar=1\n"
+    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    NULL},
+  /* find_packed_sequence_indices: are there several sequences in a row? */
+  {"packed",
+    "expand %pexpand %i shape=[N,S]\n"
+    "slice %pslice %pexpand dim=0 colon=1\n"
+    "slice %pslice_1 %pslice dim=1 end=1\n"
+    "sub %psub %pslice_1 scalar=1\n"
+    "cat %pcat %psub %pexpand dim=-1\n"
+    "slice %pslice_2 %pcat dim=-1 end=S\n"
+    "slice %pslice_3 %pcat dim=-1 start=1\n"
+    "sub %psub_1 %pslice_3 %pslice_2\n"
+    "drop %pcat\n"
+    "ne %pne %psub_1 scalar=1\n"
+    "cumsum %pcumsum %pne dim=-1\n"
+    "slice %pslice_4 %pcumsum dim=0 colon=1\n"
+    "select %pselect %pslice_4 dim=1 index=-1\n"
+    "eq %peq %pselect scalar=1\n"
+    "amax %pany %peq\n"
+    "drop %pexpand %psub %psub_1 %pcumsum\n",
+    NULL},
+  /* sdpa_mask of a sliding window that is shorter than the sequence */
+  {"mask",
+    "arange %parange_1 shape=[N] dtype=i64\n"
+    "arange %parange_2 shape=[1] dtype=i64\n"
+    "arange %parange_3 shape=[S] dtype=i64\n"
+    "add %padd_1 %parange_3 scalar=1\n"
+    "arange %parange_4 shape=[S] dtype=i64\n"
+    "add %padd_2 %parange_4 scalar=1\n"
+    "slice %pslice_10 %parange_1 dim=0 colon=1\n"
+    "unsqueeze %punsqueeze_1 %pslice_10 dim=1\n"
+    "unsqueeze %punsqueeze_2 %punsqueeze_1 dim=2\n"
+    "unsqueeze %punsqueeze_3 %punsqueeze_2 dim=3\n"
+    "unsqueeze %punsqueeze_4 %parange_2 dim=0\n"
+    "slice %pslice_11 %punsqueeze_4 dim=1 colon=1\n"
+    "unsqueeze %punsqueeze_5 %pslice_11 dim=2\n"
+    "unsqueeze %punsqueeze_6 %punsqueeze_5 dim=3\n"
+    "unsqueeze %punsqueeze_7 %padd_1 dim=0\n"
+    "unsqueeze %punsqueeze_8 %punsqueeze_7 dim=1\n"
+    "slice %pslice_12 %punsqueeze_8 dim=2 colon=1\n"
+    "unsqueeze %punsqueeze_9 %pslice_12 dim=3\n"
+    "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
+    "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
+    "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "ones %pones shape=[] dtype=bool\n"
+    "sub %psub_4 %punsqueeze_9 scalar=1\n"
+    "gt %pgt %pslice_13 %psub_4\n"
+    "view %pto %pgt shape=[1,1,S,S]\n"
+    "logical_and %plogical_and %pones %pto\n"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "view %pto_1 %ple shape=[1,1,S,S]\n"
+    "logical_and %plogical_and_1 %plogical_and %pto_1\n"
+    "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
+    "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* which masks there are: none where a window is no shorter than the sequence
+     (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
+     is short */
+  {"masks",
+    "{!G<positions>}<causal>",
+    NULL},
+  {"causal",
+    "~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed>}"
+    "{O~p|%Bsliding.\n<packed>{W<mask>}~s|%Bsliding.mask\n}",
+    NULL},
+  /* cos and sin of each token */
+  {"rope",
+    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    NULL},
+  {"angles",
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "cos %p.cos %p.cat\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.cat\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.cat %p.mul_1\n",
+    NULL},
+  /* ---- attention ---- */
+  {"rotary",
+    "<qkv><rotate><cached><repeat><attend><o_proj>",
+    NULL},
+  {"norm_1",
+    "&@input_layernorm|%x|n|$h|\n",
+    NULL},
+  {"qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "{q&%Aq_norm|%Aview|a|$d|%Aq_proj %Aview\n}"
+    "transpose %Atranspose {q%a}{!q%Aview} dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "{q&%Ak_norm|%Aview_1|c|$d|%Ak_proj %Aview_1\n}"
+    "transpose %Atranspose_1 {q%c}{!q%Aview_1} dim0=1 dim1=2\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
+    NULL},
+  /* apply_rotary_pos_emb; %r: the module of cos and sin */
+  {"rotate",
+    "{!P<angles_of>~j|%q\n<turn>~q|%f\n~j|%k\n~g|_1\n<turn>~k|%f\n"
+    "drop {Q%a %c}"
+    "{!Q{q%a}{!q%Aq_proj %Aview} %Atranspose"
+    " {q%c}{!q%Ak_proj %Aview_1} %Atranspose_1}"
+    " %Acos %Asin\n}",
+    NULL},
+  /* %r: the module of cos and sin */
+  {"angles_of",
+    "unsqueeze %Acos %r.to_2 dim=1\n"
+    "unsqueeze %Asin %r.to_3 dim=1\n"
+    "~g|\n",
+    NULL},
+  /* rotate_half of %j; %f: the whole */
+  {"turn",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 end=$r\n"
+    "slice %Asecond%g %j dim=3 start=$r\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "cat %Aturned%g %Aneg%g %Afirst%g dim=-1\n"
+    "drop %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* the same of neighbours */
+  {"turn_pairs",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "drop %Astack%g\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* a layer's keys and values, %K and %V, of new ones, %k and %v: hf_generate.c */
+  {"cached",
+    "{G<cache>}{!G~K|%k\n~V|%v\n}",
+    NULL},
+  /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
+  {"repeat",
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
+    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
+    "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
+    "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
+    "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_7\n"
+    "slice %Aslice_8 %V dim=0 colon=1\n"
+    "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
+    "slice %Aslice_10 %Aunsqueeze_3 dim=3 colon=1\n"
+    "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
+    "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
+    "drop %Aslice_11\n}}}",
+    NULL},
+  {"attend",
+    "scaled_dot_product_attention %Asdpa "
+    "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
+    "{!g%q %K %V} %s}"
+    "{!w%q %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
+    " %Aview_1 %Atranspose_1}"
+    "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* ---- what stands between, and behind ---- */
+  {"norm_2",
+    "{Ymul @mul %Ao_proj scalar=1\n}"
+    "add @add %x {Y@mul}{!Y%Ao_proj}\n"
+    "{Ydrop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"gated",
+    "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.gate_proj|a\n"
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "mul @mlp.mul %a @mlp.up_proj\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n",
+    NULL},
+  {"plain",
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.up_proj|a\n"
+    "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n",
+    NULL},
+  {"end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m\n"
+    "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
+    "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
+    "{Ydrop{l %x} @mlp.down_proj\n}"
+    "{!Y{ldrop %x\n}}"
+    "~x|@add_1\n",
+    NULL},
+  /* norms of what attention and the MLP give, and before both (Gemma) */
+  {"norm_2_3",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|\n"
+    "add @add %x %y\n"
+    "&@pre_feedforward_layernorm|@add|m|$h|\n",
+    NULL},
+  {"end_4",
+    "order @input_layernorm.weight @post_attention_layernorm.weight "
+    "@pre_feedforward_layernorm.weight\n"
+    "drop %m\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"last_norm",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
+    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
+    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    NULL},
+  /* what a head's values, %o, go through */
+  {"logits",
+    "~o|lm_head\n"
+    "{Mmul logits lm_head scalar=1\n~o|logits\n}"
+    "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
+    "{Vdiv capped.div lm_head scalar=1\n"
+    "tanh capped.tanh capped.div\n"
+    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    NULL},
+
+  /* the head, and ForCausalLMLoss */
+  {"loss",
+    "slice slice %n dim=0 colon=1\n"
+    "slice slice_1 slice dim=1 colon=1\n"
+    "slice slice_2 slice_1 dim=2 colon=1\n"
+    "expand alias slice_2 shape=[N,S,$h]\n"
+    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "<logits>"
+    "to to %o dtype=f32\n"
+    "pad pad labels pad=0,1\n"
+    "slice slice_3 pad dim=1 start=1\n"
+    "contiguous contiguous slice_3\n"
+    "view view to shape=[N*S,$v]\n"
+    "view view_1 contiguous shape=[N*S]\n"
+    "view to_1 view_1 shape=[N*S]\n"
+    "drop contiguous\n"
+    "cross_entropy loss view to_1\n"
+    "drop %n alias %o to pad\n"
+    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+};
+
+/* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
+   slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
+static const vram__hf_lines vram__hf_decoder_rows[] = {
+  {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen3", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"arcee", "", "hidden_act", "relu2", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
+  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_decoder_parts;
+  b.parts = sizeof vram__hf_decoder_parts / sizeof *vram__hf_decoder_parts;
+  b.row = vram__hf_decoder_rows;
+  b.rows = sizeof vram__hf_decoder_rows / sizeof *vram__hf_decoder_rows;
+  return b;
+}
