@@ -4876,6 +4876,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -58642,6 +58643,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59354,6 +59356,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
@@ -61134,7 +61137,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} @mlp.experts.to_3\n"
     "~x|@add_1\n",
     NULL},
-  /* DeepseekV3TopkRouter: the best experts of the best groups. J: one group */
+  /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
     "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
     "view @mlp.gate.view %m shape=[N*S,$h]\n"
@@ -61154,7 +61157,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
     "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
     "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
-    "{!Jdrop @mlp.gate.unsqueeze\n}"
+    "{!6drop @mlp.gate.unsqueeze\n}"
     "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
     "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
     "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
@@ -61165,7 +61168,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
     "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
     "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
-    "@mlp.gate.scatter{J @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.scatter{6 @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
     "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
     "view @mlp.view %m shape=[N*S,$h]\n",
     NULL},
@@ -61192,10 +61195,10 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
@@ -61321,7 +61324,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 /* flags as in hf_lines_experts.c; K and I where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
 /* clang-format on */
@@ -61392,7 +61395,7 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'G', groups);
   vram__hf_put_number(w, 'E', c->experts / groups);
   vram__hf_put_number(w, 'U', used);
-  *vram__hf_flag_of(w, 'J') = groups == 1;
+  *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
@@ -62227,7 +62230,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
@@ -63592,6 +63595,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -64964,15 +64968,26 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -65005,7 +65020,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 
@@ -65052,7 +65067,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -65357,9 +65373,9 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
       if ((s->flags & VRAM__NODE_IS_PLACED) &&
-          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;
@@ -65622,6 +65638,8 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
@@ -65845,8 +65863,10 @@ static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -66125,7 +66145,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
   vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
@@ -66203,7 +66223,7 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
    (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
    come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -66212,8 +66232,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 &&
-      (!h->decompress || !b->m->offloads_kv || b->device == b->host))
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -66227,7 +66246,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -67911,10 +67932,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -67941,7 +67966,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -67956,7 +67981,7 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
@@ -67968,7 +67993,7 @@ static int32_t vram__build_embed(vram__build *b) {
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
 }
 
@@ -67995,16 +68020,17 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;

@@ -30,7 +30,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */

@@ -137,7 +137,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
   vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
@@ -215,7 +215,7 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
    (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
    come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -224,8 +224,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 &&
-      (!h->decompress || !b->m->offloads_kv || b->device == b->host))
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -239,7 +238,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))

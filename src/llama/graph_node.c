@@ -210,8 +210,10 @@ static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;

@@ -125,6 +125,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);

@@ -125,7 +125,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} @mlp.experts.to_3\n"
     "~x|@add_1\n",
     NULL},
-  /* DeepseekV3TopkRouter: the best experts of the best groups. J: one group */
+  /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
     "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
     "view @mlp.gate.view %m shape=[N*S,$h]\n"
@@ -145,7 +145,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
     "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
     "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
-    "{!Jdrop @mlp.gate.unsqueeze\n}"
+    "{!6drop @mlp.gate.unsqueeze\n}"
     "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
     "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
     "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
@@ -156,7 +156,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
     "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
     "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
-    "@mlp.gate.scatter{J @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.scatter{6 @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
     "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
     "view @mlp.view %m shape=[N*S,$h]\n",
     NULL},
@@ -183,10 +183,10 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; e in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{e<router>{1<experts_one>}{!1<experts>}}{!e<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",

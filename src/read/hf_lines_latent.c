@@ -108,7 +108,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 /* flags as in hf_lines_experts.c; K and I where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><latent><latent_attend><norm_2>{e<grouping_experts>}{!e<gated><end>}",
+    "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
 /* clang-format on */

@@ -56,7 +56,7 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'G', groups);
   vram__hf_put_number(w, 'E', c->experts / groups);
   vram__hf_put_number(w, 'U', used);
-  *vram__hf_flag_of(w, 'J') = groups == 1;
+  *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {

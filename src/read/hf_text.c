@@ -148,7 +148,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, 'e') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
