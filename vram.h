@@ -64987,6 +64987,7 @@ enum {
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
   VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
   VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
@@ -65138,9 +65139,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -65222,7 +65223,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X
@@ -66346,7 +66347,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
@@ -66539,6 +66540,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
@@ -66643,6 +66645,7 @@ enum {
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -66670,6 +66673,8 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
 VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
@@ -66681,6 +66686,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
 VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
@@ -66692,6 +66699,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 /* graph_attention.c */
 typedef struct vram__build_qkv {
   int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
 /* v: a node to be multiplied with, or -1; k too. */
@@ -66722,10 +66730,15 @@ VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
@@ -66841,9 +66854,10 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;
@@ -66980,7 +66994,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -67212,10 +67226,24 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    if (rows > 1)
+      n->flags |= VRAM__NODE_STRIDED;
+  }
+  return i;
+}
+
+/* A part of a that lies in one piece. */
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2) {
+  int32_t i = vram__build_view(b, a, n0, n1, n2);
+  vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                                          vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -67305,13 +67333,6 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
-static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
-  if (t->ndim < 3)
-    return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.") ? 2 : 1];
-}
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
   return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
@@ -67339,8 +67360,9 @@ VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_t
 }
 
 /* A node with a weight is computed where the weight lies, or by a device that takes work off the
-   host: the first one. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+   host: the first one, if the op has 32 rows or more (get_op_batch_size of ggml-cuda). */
+static int32_t vram__build_there(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                 uint64_t rows) {
   const vram_llama_options *o = b->m->options;
   vram__graph_node *n = vram__build_at(b, node);
   if (!t) {
@@ -67349,11 +67371,36 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   }
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
-  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+  if (n->buffer == b->host && b->m->ndevice && rows >= 32 &&
       (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
                                    : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
+}
+
+/* t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram__graph_node *n = vram__build_at(b, node);
+  return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
+}
+
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
+/* A product with a matrix, or with those of the chosen experts. t may be NULL. */
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const uint64_t *ne = vram__build_at(b, node)->ne;
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
+}
+
+/* A weight in another shape, which does not say where a node is computed. */
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t) {
+  int32_t i;
+  if (!t)
+    return -1;
+  i = vram__build_leaf(b, t, vram__build_where(b, t));
+  return vram__build_view(b, i, t->numel, 1, 1);
 }
 
 /* A node of rows taken of a table: where that lies. */
@@ -67384,7 +67431,7 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
   if (b->flags & VRAM__BUILD_SCALES)
     i = vram__build_scale_of(b, i, name);
@@ -67446,6 +67493,9 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  if (ne[0] == head && ne[2] == b->tokens)
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
@@ -67577,7 +67627,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   if (!t)
     return a;
   i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
@@ -67651,8 +67701,8 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
                                        uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
@@ -67757,7 +67807,9 @@ static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
     x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
@@ -67765,6 +67817,10 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
     a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
     a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
     a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
@@ -67828,7 +67884,11 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
   x = vram__build_attend(b, a.q, NULL, bias);
-  return vram__build_rotate(b, x, b->v_rotation[c]);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
 }
 
 /* The result of attention times a gate made of its input: of each element, or of each head. */
@@ -67872,7 +67932,9 @@ static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
   return vram__build_tempered(b, i);
@@ -67884,7 +67946,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -67906,6 +67970,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
   vram__build_qkv a;
   int32_t all, kv, k;
+  a.gate = -1;
   a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -68085,6 +68150,8 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
     i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
@@ -68101,7 +68168,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
   if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
@@ -68188,15 +68255,18 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 
@@ -68249,15 +68319,21 @@ static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64
   vram__build_foreign(b, i, -1);
 }
 
+/* The states that are computed from, as the sequences have them (build_rs). */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
+  int32_t all, state;
+  vram__build_states(b);
+  all = vram__build_clear(b, width);
+  state = vram__build_node(b, width, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, width);
+  return state;
+}
+
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t all, state, i;
-  vram__build_states(b);
-  all = vram__build_clear(b, b->m->n_embd_r);
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
-  vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, all, b->m->n_embd_r);
+  int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -68267,7 +68343,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 }
 
 /* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
-static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
   i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
@@ -68289,8 +68365,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
   const int32_t all = vram__build_clear(b, b->m->n_embd_s);
   int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
-                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
-          y;
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
   vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
@@ -68299,9 +68374,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
   vram__build_source(b, i, b->states);
   vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
-  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
-  return y;
+  return vram__build_piece(b, i, inner, tokens, b->m->n_seq);
 }
 
 /* The outputs, x times D added, times SiLU of z. */
@@ -68343,8 +68416,8 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
   int32_t all, z;
   vram__build_scanned s;
-  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_slice(b, all, vram__build_at(b, all)->ne[0]);
   z = vram__build_slice(b, all, inner);
   s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
   x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
@@ -68374,6 +68447,158 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
   return vram__build_view(b, i, width, b->tokens, 1);
+}
+
+/* >>llama/graph_delta    gated delta nets: qwen3next, qwen35, kimi-linear
+   (llama.cpp: src/models/delta-net-base.cpp, qwen3next.cpp, qwen35.cpp, kimi-linear.cpp) */
+
+/* What a net is computed from: heads apart, tokens behind each other. */
+typedef struct vram__build_net {
+  int32_t q, k, v, gate, beta, state;
+  uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
+} vram__build_net;
+
+static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
+   stored. */
+static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
+  const uint64_t inner = n->width * n->heads;
+  const int32_t i = vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
+  vram__build_source(b, i, n->k);
+  vram__build_source(b, i, n->v);
+  vram__build_source(b, i, n->gate);
+  vram__build_source(b, i, n->beta);
+  vram__build_source(b, i, n->state);
+  vram__build_foreign(b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
+  return vram__build_piece(b, i, n->width, n->heads, b->tokens);
+}
+
+static int32_t vram__build_net_state(vram__build *b, uint64_t width, uint64_t heads) {
+  return vram__build_view(b, vram__build_state(b, b->m->n_embd_s), width, width,
+                          heads * b->m->n_seq);
+}
+
+/* build_gdn_l2_norm */
+static int32_t vram__build_unit(vram__build *b, int32_t a) {
+  return vram__build_map(b, vram__build_map(b, a, -1), -1);
+}
+
+static int32_t vram__build_net_heads(vram__build *b, int32_t a, uint64_t heads) {
+  return vram__build_view(b, a, b->m->ssm_d_state, heads, b->tokens);
+}
+
+/* qwen3next has gate and beta in one product, of which the parts are copied; qwen35 has two. */
+static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
+  const uint64_t heads = n->heads;
+  int32_t alpha, beta;
+  if (vram__build_weight(b, "ssm_ba.weight")) {
+    x = vram__build_linear(b, x, "ssm_ba.weight", NULL);
+    beta = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+    alpha = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+  } else {
+    beta = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+    beta = vram__build_view(b, beta, 1, heads, b->tokens);
+    alpha = vram__build_linear(b, x, "ssm_alpha.weight", NULL);
+    alpha = vram__build_view(b, alpha, heads, vram__build_each(b), b->m->n_seq);
+  }
+  n->beta = vram__build_view(b, vram__build_map(b, beta, -1), 1, heads, b->tokens);
+  alpha = vram__build_bias(b, alpha, "ssm_dt.bias");
+  alpha = vram__build_with(b, vram__build_map(b, vram__build_map(b, alpha, -1), -1),
+                           vram__build_weight(b, "ssm_a"));
+  n->gate = vram__build_view(b, alpha, 1, heads, b->tokens);
+}
+
+/* Q or K with as many heads as V; qwen35 leaves that to the op. */
+static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
+  const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
+  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+    return a;
+  a = vram__build_view(b, a, width, 1, group * b->tokens);
+  a = vram__build_node(b, width, heads / group, group * b->tokens, a);
+  return vram__build_net_heads(b, a, heads);
+}
+
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->ssm_dt_rank, group = b->m->ssm_n_group;
+  vram__build_net n;
+  int32_t all, z, i;
+  n.width = b->m->ssm_d_state;
+  n.heads = heads;
+  if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
+    b->g->is_full = 1; /* the older form of qwen3next */
+  vram__build_expand(b, x);
+  all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
+  all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
+  z = vram__build_linear(b, x, "attn_gate.weight", NULL);
+  vram__build_gates(b, x, &n);
+  all = vram__build_convolve(b, all);
+  n.state = vram__build_net_state(b, n.width, heads);
+  n.q = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.k = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.v = vram__build_net_heads(b, all, heads);
+  n.q = vram__build_repeat(b, n.q, heads);
+  n.k = vram__build_repeat(b, n.k, heads);
+  i = vram__build_norm(b, vram__build_net_op(b, &n), "ssm_norm.weight", NULL);
+  z = vram__build_map(b, vram__build_net_heads(b, z, heads), -1);
+  i = vram__build_map(b, i, z);
+  i = vram__build_view(b, i, n.width * heads, vram__build_each(b), b->m->n_seq);
+  i = vram__build_linear(b, i, "ssm_out.weight", NULL);
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0], b->tokens, 1);
+}
+
+/* ---- kimi-linear: Q, K and V have a convolution each, the gate is of two matrices ---- */
+
+static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, const char *weight,
+                                     const char *kernel) {
+  const uint64_t columns = b->m->ssm_d_conv - 1u, each = vram__build_each(b);
+  int32_t i = vram__build_linear(b, x, weight, NULL), c;
+  const uint64_t inner = vram__build_at(b, i)->ne[0];
+  i = vram__build_view(b, i, each, inner, b->m->n_seq);
+  c = vram__build_view(b, states, columns, inner, b->m->n_seq);
+  vram__build_at(b, c)->bytes = /* a third of each row */
+      vram__product_or_overflow(4 * (uint64_t)b->m->n_embd_r, b->m->n_seq - 1u) +
+      columns * inner * 4;
+  c = vram__build_node(b, columns + each, inner, b->m->n_seq, c);
+  vram__build_source(b, c, i);
+  vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
+  i = vram__build_node(b, inner, each, b->m->n_seq, c);
+  vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
+  return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
+}
+
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
+  vram__build_net n;
+  int32_t i, gate;
+  n.width = b->m->kda_head_size;
+  n.heads = b->m->layer[b->il].n_head;
+  vram__build_expand(b, x);
+  i = vram__build_state(b, b->m->n_embd_r);
+  n.q = vram__build_kimi_part(b, x, i, "attn_q.weight", "ssm_conv1d_q.weight");
+  n.k = vram__build_kimi_part(b, x, i, "attn_k.weight", "ssm_conv1d_k.weight");
+  n.v = vram__build_kimi_part(b, x, i, "attn_v.weight", "ssm_conv1d_v.weight");
+  i = vram__build_linear(b, x, "ssm_f_a.weight", NULL);
+  i = vram__build_linear(b, i, "ssm_f_b.weight", "ssm_dt.bias");
+  i = vram__build_view(b, vram__build_map(b, i, -1), n.width, n.heads, b->tokens);
+  n.gate = vram__build_map(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+  n.gate = vram__build_view(b, n.gate, n.width, n.heads, b->tokens);
+  i = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+  n.beta = vram__build_map(b, vram__build_view(b, i, 1, n.heads, b->tokens), -1);
+  n.state = vram__build_net_state(b, n.width, n.heads);
+  n.q = vram__build_unit(b, n.q);
+  n.k = vram__build_unit(b, n.k);
+  i = vram__build_net_op(b, &n);
+  i = vram__build_node(b, n.width, n.heads, b->tokens, i);
+  x = vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+  gate = vram__build_linear(b, x, "ssm_g_a.weight", NULL);
+  gate = vram__build_linear(b, gate, "ssm_g_b.weight", NULL);
+  gate = vram__build_view(b, gate, n.width, n.heads, b->tokens);
+  i = vram__build_view(b, i, n.width, n.heads, b->tokens);
+  i = vram__build_norm(b, i, "ssm_norm.weight", NULL);
+  i = vram__build_map(b, i, vram__build_map(b, gate, -1));
+  i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
+  return vram__build_linear(b, i, "attn_output.weight", NULL);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -68416,6 +68641,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
     b->crossed_mask = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
   }
+  a.gate = -1;
   a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
   a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
   a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
@@ -68588,7 +68814,7 @@ static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, c
   const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
   if (t) {
     int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
-    vram__build_with(b, i, t);
+    vram__build_multiply(b, i, t);
     vram__build_source(b, i, a);
     a = i;
   }
@@ -68767,6 +68993,17 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
+                                                  "attn_gate",
+                                                  "ssm_ba",
+                                                  "ssm_alpha",
+                                                  "ssm_beta",
+                                                  "ssm_conv1d_q",
+                                                  "ssm_conv1d_k",
+                                                  "ssm_conv1d_v",
+                                                  "ssm_f_a",
+                                                  "ssm_f_b",
+                                                  "ssm_g_a",
+                                                  "ssm_g_b",
                                                   "shortconv.conv",
                                                   "shortconv.in_proj",
                                                   "shortconv.out_proj",
@@ -69101,6 +69338,15 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
     {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
@@ -69221,6 +69467,8 @@ static int32_t vram__build_embed(vram__build *b) {
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
@@ -69292,21 +69540,6 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   if (rope && !rope->number.u)
     flags |= VRAM__BUILD_NO_ROPE;
   return flags;
-}
-
-/* What is not derived yet where there are devices: a scan without a kernel; scans of several
-   sequences on the host. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const vram_file_tensor *t;
-  if (!m->ndevice)
-    return 0;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
 }
 
 /* Is the graph of this model and context one that is built here? */
@@ -69445,8 +69678,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])
