@@ -234,6 +234,15 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
     {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
@@ -354,6 +363,8 @@ static int32_t vram__build_embed(vram__build *b) {
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
@@ -425,21 +436,6 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   if (rope && !rope->number.u)
     flags |= VRAM__BUILD_NO_ROPE;
   return flags;
-}
-
-/* What is not derived yet where there are devices: a scan without a kernel; scans of several
-   sequences on the host. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const vram_file_tensor *t;
-  if (!m->ndevice)
-    return 0;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if (m->layer[i].is_recurrent && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
 }
 
 /* Is the graph of this model and context one that is built here? */
@@ -578,8 +574,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

@@ -64,7 +64,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 

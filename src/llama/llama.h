@@ -35,6 +35,7 @@ enum {
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
   VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
   VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 

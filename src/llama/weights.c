@@ -98,7 +98,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
