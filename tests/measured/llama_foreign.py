@@ -933,6 +933,38 @@ def _(r):
     return d, sep(r, "rope_freqs") if r.random() < 0.5 else sep(r)
 
 
+simple("mellum", moe={}, free_head=True)
+simple("jais2", eps="n", absent=QKV)
+simple("hunyuan_vl", free_head=True)
+simple("hy_v3", moe={}, free_head=True, extra={"expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("paddleocr", extra={"rope.dimension_sections": [16, 24, 24, 0]})
+simple("deepseek2-ocr", moe={}, gqa=False, extra={"leading_dense_block_count": 1, "expert_shared_count": 2, "expert_weights_norm": True})
+simple("llama-embed")
+
+
+def _sections(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.rope.dimension_sections"] = [16, 24, 24, 0]
+
+
+varied("hunyuan_vl", _sections)
+varied("glm4", _sections)
+varied("glm4moe", _sections)
+varied("mellum", _window)
+
+
+@add("granite_swa")
+def _(r):
+    a = "granite_swa"
+    d = gran(r, base(r, a))
+    if r.random() < 0.5:
+        moe(r, d, ff=False, shared=r.random() < 0.5)
+    d[f"{a}.attention.sliding_window"] = 1024
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 4 != 3 for i in range(d[f"{a}.block_count"])]
+    return d, QKV + B + tie(r) + r.choice(["", "|attn_sinks"])
+
+
 def t5(name):
     @add(name)
     def _(r, name=name):
