@@ -143,6 +143,19 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
 }
 
+/* falcon-h1: attention and a scan on the same input, normed for each. */
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last) {
+  static const char norm[] = "ffn_norm"; /* without ".weight" */
+  int32_t i = vram__build_attention(b, vram__build_norm(b, x, "attn_norm.weight", NULL));
+  i = vram__build_map(b, i,
+                      vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
+  x = vram__build_map(b, i, x);
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
+  return vram__build_map(b, vram__build_forward(b, i, -1), x);
+}
+
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t all, i, c;
