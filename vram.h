@@ -1,5 +1,3 @@
-#include <stdio.h>
-#include <stdlib.h>
 /* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
@@ -67629,11 +67627,11 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     vram__graph_node *s = g->node + from;
     uint64_t had = vram__round_up_u64(s->bytes, h->alignment);
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
-    n->offset = s->offset; if(getenv("TRACE"))fprintf(stderr,"reuse %d n%d [%llu %llu %llu]\n",n->buffer,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
+    n->offset = s->offset;
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
     return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
-  n->offset = vram__heap_take(h, n->bytes); if(getenv("TRACE"))fprintf(stderr,"take %d %llu @%llu n%d [%llu %llu %llu]\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
+  n->offset = vram__heap_take(h, n->bytes);
   return n->offset != VRAM_OVERFLOW;
 }
 
@@ -67641,7 +67639,6 @@ static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
   if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
-  if(getenv("TRACE"))fprintf(stderr,"give %d %llu @%llu n%d\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,(int)(n-g->node));
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
 }
 
@@ -67664,7 +67661,7 @@ static int vram__graph_let_go(vram__graph *g, const vram__graph_node *n) {
 
 /* Places every tensor of a graph (ggml_gallocr_alloc_graph_impl): inputs first, then nodes in
    order. The heaps have their alignments; their peaks are the result. 0: it does not fit. */
-VRAM__FN int vram__graph_place(vram__graph *g) {if(getenv("TRACE"))fprintf(stderr,"GRAPH %d\n",(int)g->norder);
+VRAM__FN int vram__graph_place(vram__graph *g) {
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
