@@ -242,6 +242,17 @@ static const vram__build_row vram__build_rows[] = {
     {"qwen35moe", vram__build_plain, vram__build_delta,
      VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
          VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -390,10 +401,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -404,6 +421,8 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
     return vram__build_row_of(m)->state != NULL;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
@@ -479,7 +498,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->each_layer = b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;

@@ -84,7 +84,10 @@ def tensors(keys, absent):
         ["./make", "kv.gguf"],
         capture_output=True,
         text=True,
-        env=dict(os.environ, MAKE_ABSENT=ABSENT + ("|" + absent if absent else "")),
+        env=dict(
+            os.environ,
+            MAKE_ABSENT=absent[1:] if absent[:1] == "!" else ABSENT + ("|" + absent if absent else ""),
+        ),
         cwd=WORK,
     )
     if p.returncode:
@@ -980,6 +983,90 @@ def t5(name):
 
 t5("t5")
 t5("t5encoder")
+
+
+@add("nemotron_h_moe")
+def _(r):
+    a = "nemotron_h_moe"
+    d = moe(r, ssm(r, base(r, a, free_head=True, heads=128), True), shared=True)
+    d[a + ".attention.layer_norm_epsilon"] = 1e-5
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    ff = d[a + ".feed_forward_length"]
+    kinds = [i % 3 for i in range(n)]
+    r.shuffle(kinds)
+    d[a + ".attention.head_count_kv"] = [k if x == 1 else 0 for x in kinds]
+    d[a + ".feed_forward_length"] = [ff if x == 2 else 0 for x in kinds]
+    d[a + ".expert_weights_norm"] = r.random() < 0.7
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.5])
+    d[a + ".expert_shared_count"] = 1
+    if r.random() < 0.4:
+        d[a + ".moe_latent_size"] = r.choice([256, 512])
+    return d, QKV + B + "|ssm_in.bias|ssm_out.bias" + tie(r)
+
+
+@add("llama4")
+def _(r):
+    a = "llama4"
+    d = moe(r, base(r, a, heads=128))
+    d[a + ".block_count"] = r.choice([3, 4, 5, 8])
+    d[a + ".interleave_moe_layer_step"] = r.choice([1, 2])
+    d[a + ".expert_used_count"] = r.choice([1, 1, 2])
+    if r.random() < 0.2:
+        d[a + ".attention.sliding_window"] = 0
+    elif r.random() < 0.5:
+        d[a + ".attention.chunk_size"] = 8192
+    return d, sep(r)
+
+
+def gemma(r, a, head):
+    d = base(r, a, free_head=True, heads=head)
+    n = r.choice([5, 6, 10, 12, 14])
+    d[a + ".block_count"] = n
+    d[a + ".attention.sliding_window"] = r.choice([512, 1024])
+    d[a + ".rope.freq_base_swa"] = 10000.0
+    d[a + ".attention.shared_kv_layers"] = r.choice([0, 0, n - 5, n - n // 5 * 5])
+    d[a + ".attention.sliding_window_pattern"] = [i % 5 != 4 and i != n - 1 for i in range(n)]
+    return d
+
+
+@add("gemma4")
+def _(r):
+    a = "gemma4"
+    d = gemma(r, a, r.choice([128, 256]))
+    h = d[a + ".attention.key_length"]
+    d[a + ".attention.key_length"] = d[a + ".attention.value_length"] = r.choice([h, 2 * h])
+    d[a + ".attention.key_length_swa"] = d[a + ".attention.value_length_swa"] = h
+    d[a + ".rope.dimension_count"] = d[a + ".attention.key_length"]
+    d[a + ".rope.dimension_count_swa"] = h
+    d[a + ".embedding_length_per_layer_input"] = r.choice([0, 64, 256])
+    if r.random() < 0.7:
+        d[a + ".final_logit_softcapping"] = 30.0
+    n = d[a + ".block_count"]
+    if d[a + ".attention.shared_kv_layers"] == 0 and r.random() < 0.4:
+        moe(r, d)
+    elif r.random() < 0.5:
+        ff = d[a + ".feed_forward_length"]
+        d[a + ".feed_forward_length"] = [ff * (1 + (i >= n - 3)) for i in range(n)]
+    if r.random() < 0.4:
+        k = d[a + ".attention.head_count_kv"]
+        d[a + ".attention.head_count_kv"] = [k if i % 5 != 4 and i != n - 1 else 1 for i in range(n)]
+    dense = "|".join(str(i) for i in range(n) if i % 5 == 4 or i == n - 1)
+    no_v = r"|blk\.(%s)\.attn_v" % dense if r.random() < 0.4 else ""
+    no_v += "|layer_output_scale" if r.random() < 0.3 else ""
+    if r.random() < 0.5:  # a scale of each expert
+        some = r"ffn_(gate|up|down)|ffn_(gate|up|gate_up)_exps|attn_\w+|\w*proj|inp_gate|output"
+        return d, "!" + QKV + B + r"|^output.weight|lora_|in_s$|input_scale|ffn_gate_up|(%s)\.scale" % some + no_v
+    return d, QKV + B + "|^output.weight" + no_v
+
+
+@add("gemma3n")
+def _(r):
+    d = gemma(r, "gemma3n", r.choice([128, 256]))
+    del d["gemma3n.attention.shared_kv_layers"]
+    n = d["gemma3n.block_count"] = r.choice([5, 10, 12, 24, 25])
+    d["gemma3n.attention.sliding_window_pattern"] = [i % 5 != 4 for i in range(n)]
+    return d, QKV + B + "|^output.weight"
 
 
 def setting(r, dev):
