@@ -65899,6 +65899,11 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
     VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
     VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66052,6 +66057,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -70538,6 +70545,12 @@ static const vram__build_row vram__build_rows[] = {
     {"granite_swa", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
     {"llama-embed", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
