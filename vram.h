@@ -1,3 +1,5 @@
+#include <stdio.h>
+#include <stdlib.h>
 /* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
@@ -67397,7 +67399,8 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t each_layer; /* embeddings of each layer, or -1 */
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -67504,6 +67507,10 @@ VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -67627,11 +67634,11 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     vram__graph_node *s = g->node + from;
     uint64_t had = vram__round_up_u64(s->bytes, h->alignment);
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
-    n->offset = s->offset;
+    n->offset = s->offset; if(getenv("TRACE"))fprintf(stderr,"reuse %d n%d [%llu %llu %llu]\n",n->buffer,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
     return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
-  n->offset = vram__heap_take(h, n->bytes);
+  n->offset = vram__heap_take(h, n->bytes); if(getenv("TRACE"))fprintf(stderr,"take %d %llu @%llu n%d [%llu %llu %llu]\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
   return n->offset != VRAM_OVERFLOW;
 }
 
@@ -67639,6 +67646,7 @@ static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
   if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
+  if(getenv("TRACE"))fprintf(stderr,"give %d %llu @%llu n%d\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,(int)(n-g->node));
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
 }
 
@@ -67661,7 +67669,7 @@ static int vram__graph_let_go(vram__graph *g, const vram__graph_node *n) {
 
 /* Places every tensor of a graph (ggml_gallocr_alloc_graph_impl): inputs first, then nodes in
    order. The heaps have their alignments; their peaks are the result. 0: it does not fit. */
-VRAM__FN int vram__graph_place(vram__graph *g) {
+VRAM__FN int vram__graph_place(vram__graph *g) {if(getenv("TRACE"))fprintf(stderr,"GRAPH %d\n",(int)g->norder);
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
@@ -68000,8 +68008,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }
@@ -69678,6 +69685,286 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
   return vram__build_stack(b, vram__build_streams(b, x, 1), i);
 }
 
+/* >>llama/graph_rwkv    rwkv6, rwkv7, and qwen2's layers with their mixing of tokens
+   (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
+   arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
+
+static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* All tokens in a row, and apart by sequence. */
+static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+}
+
+static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
+  return vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, name));
+}
+
+/* The state behind which each sequence's tokens are shifted by one. */
+static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
+  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  return i;
+}
+
+/* A matrix, one function of each element, another matrix: of low rank. */
+static int32_t vram__build_low(vram__build *b, int32_t x, const char *first, const char *second,
+                               int has_function) {
+  x = vram__build_linear(b, x, first, NULL);
+  if (has_function)
+    x = vram__build_map(b, x, -1);
+  return vram__build_linear(b, x, second, NULL);
+}
+
+/* Heads of a result: each normed, times a weight, and a bias. */
+static int32_t vram__build_norm_heads(vram__build *b, int32_t x) {
+  const uint64_t head = b->m->wkv_head_size;
+  if (vram__build_weight(b, "time_mix_ln.weight") && vram__build_weight(b, "time_mix_ln.bias")) {
+    x = vram__build_view(b, x, head, b->m->n_embd / head, b->tokens);
+    x = vram__build_map(b, x, -1);
+    vram__build_at(b, x)->flags = 0; /* LayerNorm */
+    x = vram__build_weighted(b, vram__build_view(b, x, b->m->n_embd, b->tokens, 1),
+                             "time_mix_ln.weight");
+    return vram__build_bias(b, x, "time_mix_ln.bias");
+  }
+  return vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+}
+
+/* What the op made, behind it the states, which are stored. `first`: rwkv6's weight among the
+   sources, before the last two of them. */
+static int32_t vram__build_wkv(vram__build *b, const int32_t *source, int n,
+                               const vram_file_tensor *first) {
+  const uint64_t width = b->m->n_embd, head = b->m->wkv_head_size, seq = b->m->n_seq;
+  int32_t i = vram__build_node(b, width, b->tokens + head * seq, 1, -1);
+  for (int k = 0; k < n; k++) {
+    if (first && k + 2 == n)
+      vram__build_with(b, i, first);
+    vram__build_source(b, i, source[k]);
+  }
+  vram__build_foreign(b, vram__build_piece(b, i, width * head * seq, 1, 1), -1);
+  return vram__build_piece(b, i, width * b->tokens, 1, 1);
+}
+
+static int32_t vram__build_heads_apart(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size;
+  return vram__build_view(b, a, head, b->m->n_embd / head, b->tokens);
+}
+
+/* ---- rwkv7 ---- */
+
+/* What a layer has of V is mixed with what the first layer had. */
+static int32_t vram__build_first_value(vram__build *b, int32_t v, int32_t x) {
+  int32_t i;
+  if (b->first_value < 0) {
+    b->first_value = v;
+    return v;
+  }
+  i = vram__build_low(b, x, "time_mix_v1.weight", "time_mix_v2.weight", 0);
+  i = vram__build_map(b, vram__build_weighted(b, i, "time_mix_v0.weight"), -1);
+  i = vram__build_map(b, vram__build_map(b, b->first_value, v), i);
+  return vram__build_map(b, v, i);
+}
+
+static int32_t vram__build_mix7(vram__build *b, int32_t x, int32_t before) {
+  const uint64_t width = b->m->n_embd;
+  const int is_gated =
+      vram__build_weight(b, "time_mix_g1.weight") && vram__build_weight(b, "time_mix_g2.weight");
+  int32_t all, part[6], r, w, k, v, a, g = -1, kk, i, op[7];
+  all = vram__build_node(b, width, b->tokens, is_gated ? 6 : 5, vram__build_map(b, before, x));
+  all = vram__build_map(b, vram__build_weighted(b, all, "time_mix_lerp_fused.weight"), x);
+  for (i = 0; i < 6; i++)
+    part[i] = vram__build_piece(b, all, width, b->tokens, 1);
+  r = vram__build_linear(b, part[0], "time_mix_receptance.weight", NULL);
+  w = vram__build_low(b, part[1], "time_mix_w1.weight", "time_mix_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_w0.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  k = vram__build_linear(b, part[2], "time_mix_key.weight", NULL);
+  v = vram__build_linear(b, part[3], "time_mix_value.weight", NULL);
+  v = vram__build_first_value(b, v, part[3]);
+  if (is_gated)
+    g = vram__build_low(b, part[5], "time_mix_g1.weight", "time_mix_g2.weight", 1);
+  a = vram__build_low(b, part[4], "time_mix_a1.weight", "time_mix_a2.weight", 0);
+  a = vram__build_map(b, vram__build_weighted(b, a, "time_mix_a0.weight"), -1);
+  kk = vram__build_heads_apart(b, vram__build_weighted(b, k, "time_mix_k_k.weight"));
+  kk = vram__build_node(b, b->m->wkv_head_size, width / b->m->wkv_head_size, b->tokens, kk);
+  i = vram__build_weighted(b, k, "time_mix_k_a.weight");
+  k = vram__build_map(b, k, vram__build_map(b, vram__build_map(b, a, i), i));
+  op[0] = r = vram__build_heads_apart(b, r);
+  op[1] = vram__build_heads_apart(b, w);
+  op[2] = k = vram__build_heads_apart(b, k);
+  op[3] = v = vram__build_heads_apart(b, v);
+  op[4] = vram__build_map(b, kk, -1);
+  op[5] = vram__build_map(b, kk, vram__build_heads_apart(b, a));
+  op[6] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_norm_heads(b, vram__build_wkv(b, op, 7, NULL));
+  i = vram__build_map(b, vram__build_map(b, k, r),
+                      vram__build_reshaped(b, vram__build_weight(b, "time_mix_r_k.weight")));
+  i = vram__build_node(b, 1, width / b->m->wkv_head_size, b->tokens, i);
+  i = vram__build_view(b, vram__build_map(b, v, i), width, b->tokens, 1);
+  x = vram__build_map(b, x, i);
+  if (is_gated)
+    x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels7(vram__build *b, int32_t x, int32_t before) {
+  int32_t i = vram__build_map(b, before, x);
+  i = vram__build_map(b, vram__build_weighted(b, i, "channel_mix_lerp_k.weight"), x);
+  i = vram__build_linear(b, i, "channel_mix_key.weight", NULL);
+  i = vram__build_map(b, vram__build_map(b, i, -1), -1);
+  return vram__build_linear(b, i, "channel_mix_value.weight", NULL);
+}
+
+/* ---- rwkv6 ---- */
+
+/* The five mixtures of a token and the one before it: w, k, v, r, g. */
+static void vram__build_mixtures(vram__build *b, int32_t x, int32_t shift, int32_t part[5]) {
+  static const char *const lerp[] = {"time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+                                     "time_mix_lerp_v.weight", "time_mix_lerp_r.weight",
+                                     "time_mix_lerp_g.weight"};
+  const int is_fused = vram__build_weight(b, "time_mix_lerp_fused.weight") != NULL;
+  const uint64_t width = b->m->n_embd;
+  uint64_t rank;
+  int32_t i, all;
+  all = vram__build_map(b, vram__build_weighted(b, shift, "time_mix_lerp_x.weight"), x);
+  all = vram__build_map(b, vram__build_linear(b, all, "time_mix_w1.weight", NULL), -1);
+  rank = vram__build_at(b, all)->ne[0] / 5;
+  all = vram__build_view(b, all, rank, b->tokens, 5);
+  all = vram__build_node(b, rank, b->tokens, 5, all);
+  i = vram__build_node(b, width, b->tokens, 5,
+                       vram__build_reshaped(b, vram__build_weight(b, "time_mix_w2.weight")));
+  vram__build_source(b, i, all);
+  if (is_fused) {
+    i = vram__build_weighted(b, i, "time_mix_lerp_fused.weight");
+    i = vram__build_map(b, vram__build_map(b, i, vram__build_in_a_row(b, shift)),
+                        vram__build_in_a_row(b, x));
+  }
+  for (int k = 0; k < 5; k++) {
+    part[k] = vram__build_piece(b, i, width, b->tokens, 1);
+    if (!is_fused)
+      part[k] = vram__build_map(
+          b, vram__build_map(b, vram__build_weighted(b, part[k], lerp[k]), shift), x);
+  }
+}
+
+/* K or V of fewer heads, for all of them. */
+static int32_t vram__build_all_heads(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size, all = b->m->n_embd / head;
+  const uint64_t few = b->m->layer[b->il].n_head_kv;
+  if (few && few != all)
+    a = vram__build_node(b, head, all / few, few * b->tokens,
+                         vram__build_view(b, a, head, 1, few * b->tokens));
+  return vram__build_heads_apart(b, a);
+}
+
+static int32_t vram__build_mix6(vram__build *b, int32_t x, int32_t before) {
+  const vram_file_tensor *first = vram__build_weight(b, "time_mix_first.weight");
+  int32_t part[5], op[6], r, k, v, g, w, i;
+  int n = 0;
+  i = vram__build_in_a_row(b, vram__build_map(b, before, x));
+  vram__build_mixtures(b, vram__build_in_a_row(b, x), i, part);
+  r = vram__build_linear(b, part[3], "time_mix_receptance.weight", "time_mix_receptance.bias");
+  k = vram__build_linear(b, part[1], "time_mix_key.weight", "time_mix_key.bias");
+  v = vram__build_linear(b, part[2], "time_mix_value.weight", "time_mix_value.bias");
+  g = vram__build_map(b, vram__build_linear(b, part[4], "time_mix_gate.weight", NULL), -1);
+  k = vram__build_all_heads(b, k);
+  v = vram__build_all_heads(b, v);
+  r = vram__build_heads_apart(b, r);
+  w = vram__build_low(b, part[0], "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_decay.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  w = vram__build_heads_apart(b, w);
+  if (!first)
+    k = vram__build_map(b, k, vram__build_map(b, k, w));
+  op[n++] = k;
+  op[n++] = v;
+  op[n++] = r;
+  op[n++] = w;
+  op[n++] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_wkv(b, op, n, first);
+  x = first ? vram__build_norm_heads(b, x) : vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+  x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels6(vram__build *b, int32_t x, int32_t before) {
+  const int32_t shift = vram__build_map(b, before, x);
+  int32_t k, r;
+  k = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_k.weight"), x);
+  r = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_r.weight"), x);
+  r = vram__build_map(b, vram__build_linear(b, r, "channel_mix_receptance.weight", NULL), -1);
+  k = vram__build_linear(b, k, "channel_mix_key.weight", NULL);
+  k = vram__build_map(b, vram__build_map(b, k, -1), -1);
+  return vram__build_map(b, r, vram__build_linear(b, k, "channel_mix_value.weight", NULL));
+}
+
+/* ---- layers ---- */
+
+static int vram__build_is_7(vram__build *b) {
+  return vram__build_weight(b, "time_mix_w0.weight") != NULL;
+}
+
+static int32_t vram__build_mix_tokens(vram__build *b, int32_t x, int32_t before) {
+  x = vram__build_is_7(b) ? vram__build_mix7(b, x, before) : vram__build_mix6(b, x, before);
+  return vram__build_by_sequence(b, x);
+}
+
+/* The last token of each sequence. */
+static int32_t vram__build_last_token(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, b->m->n_embd, 1, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
+  const uint64_t width = b->m->n_embd, seq = b->m->n_seq;
+  const double every = vram__llama_real(b->m, "rescale_every_n_layers");
+  int32_t shift, of_forward, norm, before, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), width, 2, seq);
+  of_forward = vram__build_view(b, shift, width, 1, seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  before = vram__build_before_each(b, vram__build_view(b, shift, width, 1, seq), norm);
+  x = vram__build_map(b, vram__build_mix_tokens(b, norm, before), x);
+  i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  before = vram__build_before_each(b, of_forward, i);
+  shift = vram__build_node(b, width, 2, seq, vram__build_last_token(b, norm));
+  vram__build_source(b, shift, vram__build_last_token(b, i));
+  vram__build_foreign(b, vram__build_view(b, shift, width * 2 * seq, 1, 1), -1);
+  x = vram__build_in_a_row(b, x);
+  i = vram__build_in_a_row(b, i);
+  before = vram__build_in_a_row(b, before);
+  if (is_last) {
+    x = vram__build_rows_of(b, x);
+    i = vram__build_rows_of(b, i);
+    before = vram__build_rows_of(b, before);
+  }
+  if (vram__build_is_7(b))
+    return vram__build_map(b, vram__build_channels7(b, i, before), x);
+  i = vram__build_map(b, vram__build_channels6(b, i, before), x);
+  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+}
+
+/* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
+  int32_t shift, norm, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), b->m->n_embd, 1, b->m->n_seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
+  vram__build_foreign(b, vram__build_last_token(b, norm), -1);
+  x = vram__build_in_a_row(b, vram__build_map(b, i, x));
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
    and an encoder's (llama.cpp: src/models/t5.cpp) */
 
@@ -70062,6 +70349,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -70088,6 +70379,42 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "laurel_l",
                                                   "laurel_r",
                                                   "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -70104,12 +70431,33 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
-    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
-    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
-    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    "attn_q_norm",   "attn_k_norm",  NULL};
+static const char *const vram__known_biases[] = {"attn_norm",
+                                                 "attn_norm_2",
+                                                 "attn_q",
+                                                 "attn_k",
+                                                 "attn_v",
+                                                 "attn_qkv",
+                                                 "attn_output",
+                                                 "ffn_norm",
+                                                 "ffn_up",
+                                                 "ffn_gate",
+                                                 "ffn_down",
+                                                 "ffn_gate_inp",
+                                                 "exp_probs_b",
+                                                 "ffn_up_exps",
+                                                 "ffn_gate_exps",
+                                                 "ffn_down_exps",
+                                                 "ssm_conv1d",
+                                                 "ssm_dt",
+                                                 "attn_output_norm",
+                                                 "layer_output_norm",
+                                                 "attn_q_norm",
+                                                 "attn_k_norm",
+                                                 "time_mix_ln",
+                                                 "time_mix_key",
+                                                 "time_mix_value",
+                                                 "time_mix_receptance",
+                                                 NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -70458,6 +70806,10 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_ROWS_NORM},
     {"gemma3n", vram__build_gemma3n, NULL,
      VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -70614,7 +70966,7 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
   if (y->cache < 0 && y->reads != i)
     y = m->layer + y->reads;
   if (y->cache < 0)
@@ -70683,7 +71035,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->each_layer = b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
