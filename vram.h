@@ -4974,7 +4974,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
@@ -5120,7 +5120,7 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
 
 /* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
@@ -5191,6 +5191,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -5204,6 +5213,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;
@@ -56216,6 +56226,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -56235,8 +56246,14 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
@@ -56265,12 +56282,13 @@ typedef struct vram__hf_book {
 } vram__hf_book;
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 144,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -60312,20 +60330,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -60346,8 +60404,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -60415,16 +60472,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -60432,8 +60488,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -60501,8 +60563,9 @@ static void vram__hf_dtype(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -60514,9 +60577,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
@@ -60738,8 +60804,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "amax %pany %peq\n"
     "drop %pexpand %psub %psub_1 %pcumsum\n",
     NULL},
-  /* sdpa_mask of a sliding window that is shorter than the sequence */
-  {"mask",
+  /* what masks are made of, and that of a sliding window that is shorter than the sequence */
+  {"axes",
     "arange %parange_1 shape=[N] dtype=i64\n"
     "arange %parange_2 shape=[1] dtype=i64\n"
     "arange %parange_3 shape=[S] dtype=i64\n"
@@ -60761,7 +60827,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
     "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
     "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
-    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n",
+    NULL},
+  {"mask",
+    "<axes>"
     "ones %pones shape=[] dtype=bool\n"
     "sub %psub_4 %punsqueeze_9 scalar=1\n"
     "gt %pgt %pslice_13 %psub_4\n"
@@ -60773,6 +60842,23 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
     "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
     "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* masks as numbers, which eager attention adds: always made */
+  {"full_mask",
+    "<axes>"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "drop %punsqueeze_3 %punsqueeze_6\n"
+    "expand %pmask %ple shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  {"mask_numbers",
+    "zeros %pzeros shape=[] dtype=model\n"
+    "where %pwhere %pmask %pzeros scalar=1\n",
+    NULL},
+  {"eager_masks",
+    "<positions>~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -60787,7 +60873,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* cos and sin of each token */
   {"rope",
-    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    "{!R~p|%Brotary_emb\n<angles>}"
+    "{R{h~p|%Brotary_emb\n<angles>}{i~p|%Brotary_emb_local\n<angles>}}",
     NULL},
   {"angles",
     "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
@@ -60795,7 +60882,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -60874,8 +60962,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
-    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    NULL},
+  {"repeat_kv",
+    "slice %Aslice_4 %K dim=0 colon=1\n"
     "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
     "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
@@ -60890,7 +60980,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n}}}",
+    "drop %Aslice_11\n",
     NULL},
   {"attend",
     "scaled_dot_product_attention %Asdpa "
@@ -60905,6 +60995,28 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* eager_attention_forward with soft capping (Z) */
+  {"eager",
+    "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n~f|%Ascaled\n"
+    "{Zdiv %Acapped.div %Ascaled scalar=1\n"
+    "tanh %Acapped.tanh %Acapped.div\n"
+    "mul %Acapped %Acapped.tanh scalar=1\n~f|%Acapped\n}"
+    "add %Amasked %f %s\n"
+    "softmax %Asoftmax %Amasked dim=-1 dtype=f32\n"
+    "to %Aweights %Asoftmax dtype=model\n~f|%Aweights\n"
+    "drop %Amasked\n"
+    "{!Gdropout %Adropout %Aweights p=%D\n~f|%Adropout\n}"
+    "matmul %Amatmul %f %V\n"
+    "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -60912,6 +61024,133 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
     " %Aview_1 %Atranspose_1}"
     "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* Cohere: neighbours are turned, in f32 */
+  {"cohere_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{4&%Aq_norm|%q|q|$n,$d|%Aq_proj\n"
+    "&%Ak_norm|%k|k|$k,$d|%Ak_proj\n}"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n",
+    NULL},
+  {"cohere_rotate",
+    "to %Ato %Atranspose dtype=f32\n"
+    "to %Ato_1 %Atranspose_1 dtype=f32\n"
+    "<angles_of>~j|%Ato\n<turn_pairs>~j|%Ato_1\n~g|_1\n<turn_pairs>"
+    "type_as %Ato_2 %Aadd %Atranspose\n"
+    "type_as %Ato_3 %Aadd_1 %Atranspose\n"
+    "drop {4%q %k}{!4%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose_1 %Ato %Ato_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato_2\n~k|%Ato_3\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  {"parallel_end",
+    "order @input_layernorm.weight\n"
+    "add @add %x %Ao_proj\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "drop{l %x} %n %Ao_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* GPT-2: positions that are learned, one matrix for q, k and v */
+  {"gpt2_embedding",
+    "~B|transformer.\n~N|%Bh.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
+    "{!G<positions>}"
+    "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
+    "<causal>;%Bdrop|x|S\n",
+    NULL},
+  {"gpt2_attention",
+    "~A|@attn.\n"
+    "&@ln_1|%x|n|$h|\n"
+    "linear %Ac_attn %n out_features=$3 conv1d=1\n"
+    "split %Asplit.0,%Asplit.1,%Asplit.2 %Ac_attn split_size_or_sections=$h dim=2\n"
+    "view %Aview %Asplit.1 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Asplit.2 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "<cached><repeat><attend>"
+    "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
+    "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
+    "drop %Ac_attn %Asplit.0 %Asplit.1 %Asplit.2 %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2\n"
+    "add @add %y %x\n"
+    "drop %n\n",
+    NULL},
+  {"gpt2_mlp",
+    "&@ln_2|@add|m|$h|\n"
+    "linear @mlp.c_fc %m out_features=$i conv1d=1\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop %x %y %m\n"
+    "~x|@add_1\n",
+    NULL},
+  {"gpt2_last",
+    "&%Bln_f|%x|n|$h|\n"
+    "view %Bview_1 %n shape=[N,S,$h]\n"
+    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "~E|%n \n~n|%Bview_1\n",
+    NULL},
+  /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
+  {"phi3_qkv",
+    "linear %Aqkv_proj %n out_features=$4 bias=0\n"
+    "slice %Aslice %Aqkv_proj dim=2 end=$Q\n"
+    "slice %Aslice_1 %Aqkv_proj dim=2 start=$Q end=$5\n"
+    "slice %Aslice_2 %Aqkv_proj dim=2 start=$5\n"
+    "view %Aview %Aslice shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Aslice_1 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    NULL},
+  {"rotated",
+    "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
+    "slice %Apassed %q dim=3 start=$R\n"
+    "{Jexpand %Arotated_1 %k shape=[N,$k,S,$d]\n}{!Jslice %Arotated_1 %k dim=3 end=$R\n}"
+    "slice %Apassed_1 %k dim=3 start=$R\n",
+    NULL},
+  {"phi3_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>cat %Aall %f %Apassed dim=-1\n"
+    "~j|%Arotated_1\n~g|_1\n<turn>cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop %Aslice %Aslice_1 %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"phi3_o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
+    "order %Aqkv_proj\n"
+    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
+    "add @add %x %y\n"
+    "drop %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"fused_mlp",
+    "linear @mlp.gate_up_proj %m out_features=$6 bias=0\n"
+    "chunk @mlp.chunk.0,@mlp.chunk.1 @mlp.gate_up_proj chunks=2 dim=-1\n"
+    "^@mlp.activation_fn|@mlp.chunk.0|a\n"
+    "mul @mlp.mul @mlp.chunk.1 %a\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h bias=0\n",
+    NULL},
+  {"phi3_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "~u|@mlp.down_proj\n;@resid_mlp_dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop{l %x} @mlp.down_proj\n"
+    "~x|@add_1\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
@@ -60953,13 +61192,22 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{ldrop %x\n}"
+    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
+  {"cosines",
+    "{!R %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{R{h %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{i %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}}",
+    NULL},
+  {"frequencies",
+    "{!n{!Rbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{R{hbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{ibuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}}}",
+    NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
-    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
-    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{e{F %Bwhere}{O %Bsliding.where}}"
+    "{!e{W %Bsliding.logical_and_1 %Bsliding.mask}}}{G%Z}<cosines>\n",
     NULL},
   /* what a head's values, %o, go through */
   {"logits",
@@ -60988,13 +61236,16 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias %o to pad\n"
-    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "drop %E%n alias %o to pad\n"
+    "<frequencies>"
     "output loss\n"
     "infer %o\n",
     NULL},
 };
+
+#define VRAM__HF_GEMMA3(names)                                                                     \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -61015,9 +61266,23 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
-    "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+  {"gemma3_text", VRAM__HF_GEMMA3("")},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><eager_masks><rope>",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 0, 0},
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+  {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
 };
 /* clang-format on */
 
@@ -61231,6 +61496,268 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
   b.parts = sizeof vram__hf_expert_parts / sizeof *vram__hf_expert_parts;
   b.row = vram__hf_expert_rows;
   b.rows = sizeof vram__hf_expert_rows / sizeof *vram__hf_expert_rows;
+  return b;
+}
+
+/* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
+   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+ */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_encoder_parts[] = {
+  {"encoder_inputs",
+    "input input_ids i64 [N,S]\n"
+    "{minput labels i64 [N,S]\n}{tinput labels i64 [N]\n}",
+    NULL},
+  {"places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n"
+    "slice %Bembeddings.slice %Bembeddings.position_ids dim=0 colon=1\n"
+    "slice %Bembeddings.slice_1 %Bembeddings.slice dim=1 end=S\n",
+    NULL},
+  {"bert_embeddings",
+    "<places>"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "expand %Bembeddings.expand %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.slice_1 dim=1\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$E\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$E\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$E\n"
+    "order %Bembeddings.token_type_embeddings\n"
+    "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"project",
+    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    NULL},
+  /* create_position_ids_from_input_ids: tokens that pad have none */
+  {"roberta_embeddings",
+    "ne %Bembeddings.ne %I scalar=1\n"
+    "to %Bembeddings.to %Bembeddings.ne dtype=i32\n"
+    "cumsum %Bembeddings.cumsum %Bembeddings.to dim=1\n"
+    "type_as %Bembeddings.type_as %Bembeddings.cumsum %Bembeddings.to\n"
+    "add %Bembeddings.add %Bembeddings.type_as scalar=1\n"
+    "mul %Bembeddings.mul %Bembeddings.add %Bembeddings.to\n"
+    "to %Bembeddings.to_1 %Bembeddings.mul dtype=i64\n"
+    "add %Bembeddings.add_1 %Bembeddings.to_1 scalar=1\n"
+    "drop %Bembeddings.to %Bembeddings.mul\n"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "view %Bembeddings.to_2 %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "expand %Bembeddings.expand %Bembeddings.to_2 shape=[N,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.add_1 dim=1\n"
+    "drop %Bembeddings.to_2\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$h\n"
+    "add %Bembeddings.add_2 %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
+    "order %Bembeddings.position_embeddings\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"distilbert_embeddings",
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "<places>"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+
+  /* attention: %q, %k, %v the names of its matrices */
+  {"encoder_attention",
+    "linear %q %x out_features=$h\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %k %x out_features=$h\n"
+    "view %Aview_1 %k shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "linear %v %x out_features=$h\n"
+    "view %Aview_2 %v shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "scaled_dot_product_attention %Asdpa %Atranspose %Atranspose_1 %Atranspose_2{D dropout_p=%D}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$h]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n",
+    NULL},
+  {"attended",
+    "%q %Aview %Atranspose %k %Aview_1 %Atranspose_1 %v %Aview_2 %Atranspose_2",
+    NULL},
+  {"bert_layer",
+    "~A|@attention.self.\n~q|%Aquery\n~k|%Akey\n~v|%Avalue\n<encoder_attention>"
+    "drop <attended> %Acontiguous\n"
+    "linear @attention.output.dense %Acontiguous_1 out_features=$h\n"
+    "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
+    "add @attention.output.add %y %x\n"
+    "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
+    "drop %Acontiguous_1 %y\n"
+    "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
+    "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
+    "linear @output.dense %a out_features=$h\n"
+    "~y|@output.dense\n;@output.dropout|y|C\n"
+    "add @output.add %y @attention.output.LayerNorm\n"
+    "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
+    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "~x|@output.LayerNorm\n",
+    NULL},
+  {"distilbert_layer",
+    "~A|@attention.\n~q|%Aq_lin\n~k|%Ak_lin\n~v|%Av_lin\n<encoder_attention>"
+    "drop %Acontiguous\n"
+    "linear %Aout_lin %Acontiguous_1 out_features=$h\n"
+    "drop <attended>\n"
+    "add @add %Aout_lin %x\n"
+    "layer_norm @sa_layer_norm @add normalized_shape=$h\n"
+    "drop %Aout_lin\n"
+    "linear @ffn.lin1 @sa_layer_norm out_features=$i\n"
+    "^@ffn.activation|@ffn.lin1|a\n"
+    "linear @ffn.lin2 %a out_features=$h\n"
+    "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
+    "add @add_1 %y @sa_layer_norm\n"
+    "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
+    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "~x|@output_layer_norm\n",
+    NULL},
+
+  /* ---- heads ---- */
+  {"first_token",
+    "slice %p.slice %x dim=0 colon=1\n"
+    "select %p.select %p.slice dim=1 index=0\n",
+    NULL},
+  {"pooler",
+    "~p|%Bpooler\n<first_token>"
+    "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
+    "tanh %Bpooler.activation %Bpooler.dense\n"
+    "drop %e %Bpooler.select\n",
+    NULL},
+  /* a bare model's: the mean of what it gives */
+  {"bare",
+    "{v<pooler>}"
+    "to to %x dtype=f32\n"
+    "mean mean to\n"
+    "drop %x{v %Bpooler.activation}\n",
+    NULL},
+  {"bare_end",
+    "output mean\n"
+    "infer %x{v %Bpooler.activation}\n",
+    NULL},
+  /* %o: logits, %j: labels, %i: what goes with them */
+  {"token_loss",
+    "view view %o shape=[N*S,$v]\n"
+    "view view_1 %j shape=[N*S]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x %o%i\n",
+    NULL},
+  {"class_loss",
+    "view view %o shape=[N,$7]\n"
+    "view view_1 %j shape=[N]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x%i\n",
+    NULL},
+  {"encoder_end",
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+  {"bert_head",
+    "{mlinear cls.predictions.transform.dense %x out_features=$h\n"
+    "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
+    "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
+    "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"roberta_places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n",
+    NULL},
+  {"roberta_head",
+    "{mlinear lm_head.dense %x out_features=$h\n"
+    "gelu lm_head.gelu lm_head.dense\n"
+    "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
+    "view to labels shape=[N,S]\n"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "view to labels shape=[N]\n"
+    "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
+    "{!m{!t<bare><roberta_places><bare_end>}}",
+    NULL},
+  {"class_head",
+    "~p|classifier\n<first_token>"
+    "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
+    "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
+    "linear classifier.dense %y out_features=$h\n",
+    NULL},
+  {"class_output",
+    ";classifier.dropout_1|y|9\n"
+    "linear classifier.out_proj %y out_features=$7\n"
+    "~o|classifier.out_proj\n",
+    NULL},
+  {"electra_head",
+    "{mlinear generator_predictions.dense %x out_features=$E\n"
+    "gelu generator_predictions.activation.gelu generator_predictions.dense\n"
+    "layer_norm generator_predictions.LayerNorm generator_predictions.activation.gelu normalized_shape=$E\n"
+    "order generator_predictions.dense\n"
+    "linear generator_lm_head generator_predictions.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|generator_lm_head\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<class_head>gelu classifier.activation.gelu classifier.dense\n~y|classifier.activation.gelu\n<class_output>"
+    "~j|labels\n~i| classifier.out_proj\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"distilbert_head",
+    "{mlinear vocab_transform %x out_features=$h\n"
+    "^activation|vocab_transform|a\n"
+    "layer_norm vocab_layer_norm %a normalized_shape=$h\n"
+    "linear vocab_projector vocab_layer_norm out_features=$v{T weights=%t}\n"
+    "~o|vocab_projector\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t~p|first\n<first_token>"
+    "linear pre_classifier first.select out_features=$h\n"
+    "relu relu pre_classifier\n"
+    "~y|relu\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+};
+
+static const vram__hf_lines vram__hf_encoder_rows[] = {
+  {"bert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|bert.\n}{t~B|bert.\n}~N|%Bencoder.layer.\n<bert_embeddings>~e|%x\n",
+    "<bert_layer>", "<bert_head>", 0, 0},
+  {"electra", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
+    "<bert_layer>", "<electra_head>", 0, 0},
+  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"distilbert", "n", "activation", "gelu", "layer_norm",
+    "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
+    "<distilbert_layer>", "<distilbert_head>", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_encoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_encoder_parts;
+  b.parts = sizeof vram__hf_encoder_parts / sizeof *vram__hf_encoder_parts;
+  b.row = vram__hf_encoder_rows;
+  b.rows = sizeof vram__hf_encoder_rows / sizeof *vram__hf_encoder_rows;
   return b;
 }
 
@@ -61451,9 +61978,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-                  : vram__hf_denoisers();
+         : i == 3 ? vram__hf_denoisers()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 4 };
+enum { VRAM__HF_BOOKS = 5 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -61495,9 +62023,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
@@ -61833,9 +62363,8 @@ static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
   "<logits>"
-  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
-  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -61979,7 +62508,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */
@@ -62159,14 +62690,13 @@ static void vram__hf_activation(vram__hf_pen *w) {
     vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
-/* Angles that are known before the tokens are: no more lines than without scaling. */
+/* Angles that are known before the tokens are: no more lines than without scaling. J: all of a head
+   is rotated; r: half of what is rotated, R. */
 static void vram__hf_rope(vram__hf_pen *w) {
   static const char *const key[] = {
       "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
       "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
-  static const char *const share[] = {"partial_rotary_factor",
-                                      "rope_parameters.partial_rotary_factor",
-                                      "rope_scaling.partial_rotary_factor"};
+  const double share = vram__hf_rotary_share(&w->h);
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_word(w, key[i]);
@@ -62174,25 +62704,117 @@ static void vram__hf_rope(vram__hf_pen *w) {
         !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
       vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
   }
-  for (i = 0; i < sizeof share / sizeof *share; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
-      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  *vram__hf_number_of(w, 'R') =
+      share > 0 && share <= 1 ? (uint64_t)((double)w->c.head_dim * share) : 0;
+  *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
+  if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
+    vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
+  if (!*vram__hf_flag_of(w, 'n') &&
+      (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "what is rotated of a head has no two halves: ", "partial_rotary_factor");
+}
+
+#define VRAM__HF_BERT_DROPOUT                                                                      \
+  "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout_prob"
+/* Where dropout is: the keys of attention (D), of what blocks give (C), of the embedding (S) and of
+   a head (9), and what they are where they are missing; 9, where it is null, is C. Behind the last:
+   others. */
+static const struct {
+  const char *type, *key[4];
+  uint32_t none, none_9; /* millionths */
+} vram__hf_dropouts[] = {
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"distilbert",
+     {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
+     100000,
+     200000},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+};
+
+/* A probability as Python writes it: "0.1". */
+static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, uint64_t millionths) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  char *const to = vram__hf_name_of(w, name);
+  uint32_t n = 0, digit = 100000;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 1)
+    millionths = (uint64_t)(v->number.f * 1e6 + 0.5);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= 1)
+    millionths = v->number.u * 1000000;
+  else if (v && v->kind != VRAM_VALUE_NULL)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no probability is the key ", key);
+  vram__text_putu(to, VRAM__HF_PATH, &n, millionths / 1000000);
+  if (v && v->kind == VRAM_VALUE_UINT)
+    return;
+  vram__text_puts(to, VRAM__HF_PATH, &n, ".");
+  millionths %= 1000000;
+  do {
+    vram__text_putu(to, VRAM__HF_PATH, &n, millionths / digit);
+    millionths %= digit;
+    digit /= 10;
+  } while (millionths);
+}
+
+/* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
+static void vram__hf_dropout_keys(vram__hf_pen *w) {
+  static const char letter[] = "DCS9";
+  uint32_t i, k = 0;
+  while (*vram__hf_dropouts[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const char *key = vram__hf_dropouts[k].key[i];
+    const char *const text = vram__hf_name_of(w, letter[i]);
+    const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
+    uint32_t none = vram__hf_dropouts[k].none;
+    if (!key)
+      continue;
+    if (i == 3 && vram__hf_dropouts[k].none_9)
+      none = vram__hf_dropouts[k].none_9;
+    else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
+      key = vram__hf_dropouts[k].key[1];
+    vram__hf_probability(w, letter[i], key, none);
+    *vram__hf_flag_of(w, letter[i]) =
+        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
+                                  vram__text_is(text, vram__text_len(text), "0")));
   }
 }
 
-/* What lines leave out must not be there. */
-static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
-                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
+/* What a row says may be there, and is unless its key is null: soft capping. */
+static void vram__hf_optional(vram__hf_pen *w) {
+  static const struct {
+    char flag;
+    const char *key;
+  } row[] = {{'V', "final_logit_softcapping"}, {'Z', "attn_logit_softcapping"}};
   uint32_t i;
-  for (i = 0; i < sizeof key / sizeof *key; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
-      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, row[i].key);
+    if (v && v->kind == VRAM_VALUE_NULL)
+      *vram__hf_flag_of(w, row[i].flag) = 0;
   }
+}
+
+/* Settings that decide what is computed, and of which only one is known. */
+static void vram__hf_settings(vram__hf_pen *w) {
+  static const struct {
+    const char *type, *key;
+    int known;
+  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+             {"gpt2", "add_cross_attention", 0},
+             {"gemma2", "use_bidirectional_attention", 0},
+             {"gemma3_text", "use_bidirectional_attention", 0},
+             {"gemma3", "use_bidirectional_attention", 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
+        vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -62207,7 +62829,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'n', c->heads},
              {'k', c->kv_heads},
              {'d', c->head_dim},
-             {'r', c->head_dim / 2},
+             {'r', *vram__hf_number_of(w, 'R') / 2},
              {'Q', c->heads * c->head_dim},
              {'K', c->kv_heads * c->head_dim},
              {'i', c->intermediate},
@@ -62216,6 +62838,14 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'e', c->experts},
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
+             {'3', 3 * c->hidden},
+             {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
+             {'5', (c->heads + c->kv_heads) * c->head_dim},
+             {'6', 2 * c->intermediate},
+             {'p', vram__hf_positions(h)},
+             {'y', vram__hf_number(h, "type_vocab_size", 2)},
+             {'E', vram__hf_embedding_width(h)},
+             {'7', vram__hf_labels(h)},
              {'t', used}};
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
@@ -62231,10 +62861,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
+  *vram__hf_flag_of(w, '4') =
+      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
+      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!c->head_dim || c->head_dim % 2)
+  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
+  if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
@@ -62251,13 +62886,26 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-/* What comes before the layers. */
-static void vram__hf_before(vram__hf_pen *w) {
+/* Masks and angles that the model makes, and which class of an encoder it is. */
+static void vram__hf_kinds(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  *vram__hf_flag_of(w, 'F') = !c->sliding_layers || c->full_layers || *vram__hf_flag_of(w, 'R');
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers != 0;
-  *vram__hf_flag_of(w, 'W') = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S');
-  vram__hf_say(w, NULL, w->row->before, "");
+  const uint32_t kind = w->h.family->sliding;
+  const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
+  uint64_t window = c->window;
+  if (*vram__hf_flag_of(w, '5') && !window)
+    window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
+  *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
+  *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
+  *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'm') = w->h.head == VRAM__HF_MASKED;
+  *vram__hf_flag_of(w, 't') = w->h.head == VRAM__HF_CLASSES;
+  if (vram__hf_has(&w->h, VRAM__HF_ENCODER)) {
+    vram__hf_set(w, 'B', "");
+    *vram__hf_flag_of(w, 'v') = (uint8_t)vram__hf_pools(&w->h);
+    *vram__hf_flag_of(w, 'b') = *vram__hf_number_of(w, 'E') != c->hidden;
+  }
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
@@ -62268,20 +62916,25 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
+    *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
+  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
+  *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
+                                  ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
+                                  : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
-static uint64_t vram__hf_tokens(const vram_file *f) {
+static uint64_t vram__hf_tokens(const vram__hf *h) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
   for (i = 0; i < 2; i++) {
-    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
       return v->number.u;
   }
@@ -62305,10 +62958,12 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
-  vram__hf_no_dropout(w);
+  vram__hf_optional(w);
+  vram__hf_settings(w);
   w->size = *sizes;
+  vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
-  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
   w->size.tokens = *vram__hf_number_of(w, 'S');
   w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
@@ -62341,7 +62996,8 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     if (!vram__hf_part_is(w, part))
       continue;
     vram__hf_part_begin(w, part);
-    vram__hf_before(w);
+    vram__hf_kinds(w);
+    vram__hf_say(w, NULL, w->row->before, "");
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
     vram__hf_say(w, NULL, w->row->after, "");
@@ -62382,13 +63038,16 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
                "model %e dtype=f32\n"
                "dim N=$N S=$S\n",
                "");
+  vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
-  vram__hf_say(w, NULL, "<inputs>", "");
-  vram__hf_before(w);
+  vram__hf_say(w, NULL, vram__hf_has(&w->h, VRAM__HF_ENCODER) ? "<encoder_inputs>" : "<inputs>",
+               "");
+  vram__hf_say(w, NULL, w->row->before, "");
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
   vram__hf_say(w, NULL, w->row->after, "");
-  vram__hf_say(w, NULL, "<loss>", "");
+  if (!vram__hf_has(&w->h, VRAM__HF_ENCODER))
+    vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
@@ -64978,17 +65637,18 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
-  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
-  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
-  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
+  VRAM__LLAMA_DENSE_FIRST = 1u,   /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,       /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,      /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,    /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,       /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,     /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,      /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u,  /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u,   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,       /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_TWO_TABLES = 1024u, /* the output's copy of the table of words is never shared */
+  VRAM__LLAMA_ONE_TABLE = 4096u   /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -65007,6 +65667,7 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t reads; /* the layer whose KV it reads: itself, or an earlier one */
   uint32_t is_recurrent;
   uint8_t slides;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
@@ -65064,9 +65725,13 @@ VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
 
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
@@ -65078,6 +65743,9 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -65156,8 +65824,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -65223,6 +65891,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -65660,7 +66336,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, i
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -65732,6 +66408,9 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
@@ -66291,7 +66970,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -66423,8 +67102,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
@@ -66460,13 +67139,14 @@ VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_t
   return device;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
 static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
                              int32_t table) {
   const int32_t device = vram__llama_tied_device(l, t);
   const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
                                                                vram__llama_host(l, t, 0);
-  if (device == table &&
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
       (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
     return;
   vram__llama_weight(l, r, t, device, 1);
@@ -66519,6 +67199,70 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
   return VRAM_OK;
 }
 
+/* >>llama/extra    files that llama.cpp loads beside a model: adapters, control vectors, projectors
+   From llama.cpp: llama-adapter.cpp (each pair of an adapter lies with the matrix that it changes,
+   a direction with its layer), tools/mtmd/clip.cpp (a projector lies on the first device). What
+   their graphs need is not counted. */
+
+static int vram__extra_is(const vram_file *f, const char *key, const char *text) {
+  const vram_file_value *v = vram_file_get(f, key, vram__text_len(key));
+  return v && v->kind == VRAM_VALUE_TEXT && v->text && v->count <= 64 &&
+         vram__text_is(v->text, (uint32_t)v->count, text);
+}
+
+static vram_llama_extra vram__extra_of(const vram_file *f) {
+  if (vram__extra_is(f, "general.type", "adapter"))
+    return VRAM_LLAMA_ADAPTER;
+  if (vram__extra_is(f, "general.architecture", "controlvector"))
+    return VRAM_LLAMA_CONTROL_VECTOR;
+  return vram__extra_is(f, "general.architecture", "clip") ? VRAM_LLAMA_PROJECTOR
+                                                           : VRAM_LLAMA_MODEL;
+}
+
+/* The layer of a tensor, "blk.N." or "direction.N"; -1: none. */
+static int32_t vram__extra_layer(const vram_file_tensor *t) {
+  static const char *const before[] = {"blk.", "direction."};
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t len = vram__text_len(before[k]);
+    uint32_t i = len, n = 0;
+    if (t->name_len <= len || !vram__text_equal(t->name, before[k], len))
+      continue;
+    for (; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+      n = 10 * n + (uint32_t)(t->name[i] - '0');
+    return i > len && n < VRAM__LLAMA_LAYERS ? (int32_t)n : -1;
+  }
+  return -1;
+}
+
+static int32_t vram__extra_device(const vram__llama *l, const vram_file_tensor *t,
+                                  vram_llama_extra kind) {
+  const int32_t layer = vram__extra_layer(t);
+  if (kind == VRAM_LLAMA_PROJECTOR)
+    return l->ndevice ? 0 : -1;
+  if (layer >= 0)
+    return l->layer[layer].device;
+  return vram__llama_begins(t, "token_embd.") ? l->input_device : l->output_device;
+}
+
+/* 0: an ordinary model. Layers are as many as the file knows of. */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r) {
+  const vram_file_tensor *t;
+  r->extra = vram__extra_of(l->file);
+  if (r->extra == VRAM_LLAMA_MODEL)
+    return 0;
+  l->n_layer = 1;
+  l->row = vram__llama_architecture_find("llama", 5);
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__extra_layer(t) >= (int32_t)l->n_layer)
+      l->n_layer = (uint32_t)vram__extra_layer(t) + 1;
+  vram__llama_place(l);
+  for (t = l->file->tensor_first; t; t = t->next)
+    vram__llama_weight(l, r, t, vram__extra_device(l, t, r->extra), 0);
+  r->ndevice = l->ndevice;
+  r->architecture_is_known = 1;
+  return 1;
+}
+
 /* >>llama/graph    a graph as ggml-alloc and ggml's scheduler see it */
 
 enum {
@@ -66540,6 +67284,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
   VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
@@ -66549,7 +67294,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room;  /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
   uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
@@ -66644,7 +67390,12 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
 #define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
@@ -66653,8 +67404,10 @@ typedef struct vram__build {
   vram__graph *g;
   uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
+  int32_t each_layer; /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -66718,6 +67471,7 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
 VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
@@ -66734,6 +67488,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_delta.c */
@@ -66752,6 +67507,13 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
 
 /* graph_output.c */
 VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -66947,6 +67709,7 @@ typedef struct vram__split {
   uint32_t ninput;
   int32_t
       input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t later; /* a fused node that waits; -1: none */
   int8_t buffer;
 } vram__split;
 
@@ -66993,6 +67756,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
   n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
@@ -67068,6 +67832,15 @@ static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint3
   return 1;
 }
 
+/* The next node of the order (-1: none), and behind it a fused one that waits for it. */
+static void vram__split_put(vram__split *s, int32_t i) {
+  if (i >= 0)
+    s->order[s->norder++] = i;
+  if (s->later >= 0)
+    s->order[s->norder++] = s->later;
+  s->later = -1;
+}
+
 /* The split ends before the node `end`: its copies, each behind what keeps its source until then,
    and its nodes. */
 static void vram__split_end(vram__split *s, uint32_t end) {
@@ -67082,8 +67855,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
   }
   for (uint32_t i = s->first; i < end; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
-      s->order[s->norder++] = g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED))
+      vram__split_put(s, g->order[i]);
+    else if (vram__split_is_fused(s, n, i))
+      s->later = g->order[i];
+    if (s->later >= 0 && !(g->node[s->later].flags & VRAM__NODE_LATER))
+      vram__split_put(s, -1);
   }
   s->first = end;
   s->ninput = 0;
@@ -67109,6 +67886,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   s.g = g;
   s.order = g->order + g->cap;
   s.buffer = -1;
+  s.later = -1;
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
@@ -67126,6 +67904,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
         n->source[k] = vram__split_copy(&s, n->source[k]);
   }
   vram__split_end(&s, g->norder);
+  vram__split_put(&s, -1);
   g->order = s.order;
   g->norder = s.norder;
   for (uint32_t i = 0; i < g->nnode; i++)
@@ -67320,12 +68099,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -67468,6 +68253,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||
@@ -67508,6 +68295,8 @@ static int vram__build_has_rope(const vram__build *b) {
     return 0;
   if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
     return 1;
+  if (b->flags & VRAM__BUILD_UNIT_HEADS)
+    return b->m->n_swa ? b->il % 4 != 3 : b->il + 1 != b->m->n_layer;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
@@ -67533,8 +68322,11 @@ static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const 
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
     a = vram__build_norm_head(b, a, norm, bias);
-  if (vram__build_has_rope(b))
+  if (vram__build_has_rope(b)) {
     a = vram__build_rope(b, a);
+    if ((b->flags & VRAM__BUILD_UNIT_HEADS) && b->m->n_expert != 128)
+      a = vram__build_map(b, a, -1);
+  }
   return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
@@ -67580,6 +68372,17 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
   vram__build_foreign(b, v, index);
+}
+
+/* V is stored transposed as long as the widest of all layers. */
+static void vram__build_store_v(vram__build *b, int32_t a, int32_t index) {
+  const uint64_t most = vram__llama_widest_v(b->m);
+  const uint64_t width = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1];
+  if (b->m->transposes_v && vram__build_is_strided(b, a))
+    a = vram__build_node(b, width, 1, b->tokens, a);
+  if (b->m->transposes_v && width < most)
+    a = vram__build_node(b, most, 1, b->tokens, a);
+  vram__build_store(b, a, index);
 }
 
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
@@ -67769,9 +68572,10 @@ VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q)
 /* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
    which flash attention does not know. */
 static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  const int32_t device = b->device;
   const int is_flash = b->m->flash_attention && bias < 0;
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
@@ -67783,12 +68587,14 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.type_k = b->m->k_type;
   h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
+  b->device = y->device < 0 ? b->host : y->device; /* where the cache is */
   h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
   if (!is_flash && (decompress || !b->m->transposes_v))
     h.v = vram__build_transposed(b, h.type_v, h.head_v,
                                  vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  b->device = device;
   i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
@@ -67827,10 +68633,12 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   return a;
 }
 
-/* Q times a number of each token, if the file says so: mistral. */
+/* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+  if (b->flags & VRAM__BUILD_UNIT_HEADS
+          ? vram__build_has_rope(b)
+          : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;
   if (b->temperature < 0)
     b->temperature = vram__build_input(b, b->tokens * 4);
@@ -67851,21 +68659,16 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
 
 /* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
 static void vram__build_indices(vram__build *b, int32_t cache) {
-  uint64_t most = 1;
+  const uint64_t most = b->m->transposes_v ? vram__llama_widest_v(b->m) : 1;
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
-    const vram__llama_layer *y = b->m->layer + i;
-    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
-    most = n > most ? n : most;
-  }
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
 /* Attention over a cache. V comes before K, but not where some layers slide. */
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const int32_t c = y->cache;
   int32_t x;
   if (b->k_rotation[c] < 0)
@@ -67874,15 +68677,19 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
     b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
   vram__build_indices(b, c);
   a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
-  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
-  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  if (a.k >= 0) {
+    a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+    a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  }
   vram__build_expand(b, a.q);
-  if (b->m->n_swa)
+  if (a.k >= 0) {
+    if (b->m->n_swa)
+      vram__build_expand(b, a.k);
+    vram__build_expand(b, a.v);
     vram__build_expand(b, a.k);
-  vram__build_expand(b, a.v);
-  vram__build_expand(b, a.k);
-  vram__build_store(b, a.k, b->k_index[c]);
-  vram__build_store(b, a.v, b->v_index[c]);
+    vram__build_store(b, a.k, b->k_index[c]);
+    vram__build_store_v(b, a.v, b->v_index[c]);
+  }
   x = vram__build_attend(b, a.q, NULL, bias);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
   if (a.gate < 0)
@@ -67911,6 +68718,27 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
   return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+}
+
+/* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
+   has Q alone: gemma3n, gemma4. */
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  int32_t i;
+  a.k = a.v = a.gate = -1;
+  if (vram__build_weight(b, "attn_qkv.weight"))
+    b->g->is_full = 1; /* all in one: not built */
+  i = vram__build_linear(b, x, "attn_q.weight", NULL);
+  a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
+  if (y->cache >= 0) {
+    i = vram__build_linear(b, x, "attn_k.weight", NULL);
+    a.k = vram__build_turn(b, i, y->head_k, "attn_k_norm.weight", NULL);
+    if (vram__build_weight(b, "attn_v.weight"))
+      i = vram__build_linear(b, x, "attn_v.weight", NULL);
+    a.v = vram__build_map(b, vram__build_head(b, i, y->head_v), -1);
+  }
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
@@ -68061,13 +68889,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
+  if ((b->flags & (VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_WEIGH_FIRST)) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
@@ -68131,9 +68960,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    i = r.logits;
   r.chosen = vram__build_best(b, i, used);
   if (is_chunk)
     r.chosen = vram__build_divided(b, r.chosen, used, rows);
@@ -68153,7 +68985,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
   if (i != r.weights)
     i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -68220,21 +69052,52 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   return vram__build_between(b, gate, up, 0);
 }
 
+/* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
+static int32_t vram__build_expert_scale(vram__build *b, int32_t chosen, uint64_t rows) {
+  int32_t i = vram__build_reshaped(b, vram__build_weight(b, "ffn_down_exps.scale"));
+  if (i < 0)
+    return i;
+  i = vram__build_node(b, 1, b->m->n_expert, rows, i);
+  i = vram__build_node(b, 1, b->m->n_expert_used, rows, i);
+  vram__build_source(b, i, chosen);
+  return i;
+}
+
+/* llama4: experts of a weighted input. */
+static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_router *r,
+                                   const vram__build_experts *e) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i = vram__build_view(b, x, width, 1, rows);
+  i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
+  i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
+  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  vram__build_expand(b, i);
+  return vram__build_add_up(b, i, width, rows);
+}
+
 /* Experts, chosen by what is made of x, or by logits. */
 static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
                                   const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x, logits, is_chunk);
-  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  int32_t view, up, down, first, part, scale, sum;
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    return vram__build_weighed(b, x, &r, e);
+  view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
   down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  part = vram__build_map(b, down, r.weights);
+  scale = vram__build_expert_scale(b, r.chosen, rows);
+  first = scale < 0 ? down : vram__build_map(b, down, scale);
+  part = vram__build_map(b, first, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
   if (b->m->n_expert_used > 1 &&
-      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
-    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) { /* fused as well: all live until the last sum */
+    part = vram__build_fused(b, scale < 0 ? part : first, down);
+    vram__build_source(b, part, r.weights);
+    vram__build_source(b, part, scale);
+  }
   return sum;
 }
 
@@ -68275,7 +69138,14 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x, logits);
+  if (vram__build_weight(b, "ffn_latent_down.weight")) { /* nemotron_h_moe: experts are narrower */
+    sum = vram__build_linear(b, x, "ffn_latent_down.weight", NULL);
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+    sum = vram__build_moe(b, sum, logits);
+    sum = vram__build_linear(b, sum, "ffn_latent_up.weight", NULL);
+  } else {
+    sum = vram__build_moe(b, x, logits);
+  }
   if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
     return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
@@ -68379,10 +69249,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
 
 /* The outputs, x times D added, times SiLU of z. */
 static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
+  y = vram__build_view(b, y, n0, n1, n2);
   x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
-  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
-  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+  z = vram__build_node(b, n0, n1, n2, z);
+  return vram__build_glu(b, z, y, n0);
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
@@ -68413,7 +69286,8 @@ VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
 
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner;
-  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  const uint64_t groups = b->m->ssm_n_group, shared = groups * b->m->ssm_d_state;
+  const uint64_t heads = b->m->ssm_dt_rank;
   int32_t all, z;
   vram__build_scanned s;
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
@@ -68426,11 +69300,26 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.c = vram__build_slice(b, x, shared);
   s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
   if (vram__build_weight(b, "ssm_norm.weight"))
-    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+    x = vram__build_norm(b, vram__build_view(b, x, groups ? inner / groups : 0, groups, b->tokens),
+                         "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* falcon-h1: attention and a scan on the same input, normed for each. */
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last) {
+  static const char norm[] = "ffn_norm"; /* without ".weight" */
+  int32_t i = vram__build_attention(b, vram__build_norm(b, x, "attn_norm.weight", NULL));
+  i = vram__build_map(b, i,
+                      vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
+  x = vram__build_map(b, i, x);
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
+  return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
 
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
@@ -68599,6 +69488,205 @@ VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
   i = vram__build_map(b, i, vram__build_map(b, gate, -1));
   i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
   return vram__build_linear(b, i, "attn_output.weight", NULL);
+}
+
+/* >>llama/graph_gemma    gemma4 and gemma3n: embeddings of each layer, states of several streams
+   (llama.cpp: src/models/gemma4.cpp, gemma3n.cpp) */
+
+/* A second table of words has a row for each layer; what a matrix makes of the first is added. */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
+  const vram_file_tensor *t = vram__build_global(b, "per_layer_token_embd.weight");
+  const uint64_t layers = b->m->n_layer;
+  uint64_t all, width;
+  int32_t i, made;
+  if (!t)
+    return;
+  all = (uint64_t)t->size[t->ndim - 1];
+  width = all / layers;
+  i = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_input(b, b->tokens * 4));
+  i = vram__build_map(b, vram__build_view(b, i, width, layers, b->tokens), -1);
+  vram__build_expand(b, i);
+  made = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_multiply(b, made, vram__build_global(b, "per_layer_model_proj.weight"));
+  vram__build_source(b, made, x);
+  made = vram__build_view(b, vram__build_map(b, made, -1), width, layers, b->tokens);
+  made = vram__build_map(b, vram__build_map(b, made, -1), -1);
+  vram__build_with(b, made, vram__build_global(b, "per_layer_proj_norm.weight"));
+  i = vram__build_map(b, vram__build_map(b, made, i), -1);
+  i = vram__build_view(b, i, width, b->tokens, layers);
+  b->each_layer = vram__build_node(b, width, b->tokens, layers, i);
+}
+
+/* A layer's own embeddings, gated by what it made. */
+static int32_t vram__build_own(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
+  x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
+  x = vram__build_linear(b, x, "proj.weight", NULL);
+  return vram__build_norm(b, x, "post_norm.weight", NULL);
+}
+
+/* Experts beside a dense feed-forward, each with norms of its own; the router has one, too. */
+static int32_t vram__build_both_forward(vram__build *b, int32_t x) {
+  int32_t dense = vram__build_norm(b, x, "ffn_norm.weight", NULL), experts, logits;
+  dense = vram__build_norm(b, vram__build_dense(b, dense), "post_ffw_norm_1.weight", NULL);
+  experts = vram__build_norm(b, x, "pre_ffw_norm_2.weight", NULL);
+  logits = vram__build_map(b, vram__build_map(b, x, -1), -1);
+  logits = vram__build_with(b, vram__build_map(b, logits, -1),
+                            vram__build_weight(b, "ffn_gate_inp.scale"));
+  logits = vram__build_linear(b, logits, "ffn_gate_inp.weight", NULL);
+  experts = vram__build_moe(b, experts, logits);
+  experts = vram__build_norm(b, experts, "post_ffw_norm_2.weight", NULL);
+  return vram__build_map(b, dense, experts);
+}
+
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last) {
+  const vram_file_tensor *scale = vram__build_weight(b, "layer_output_scale.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  (void)is_last;
+  i = vram__build_shared_attention(b, i);
+  x = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), x);
+  if (vram__build_weight(b, "ffn_gate_inp.weight"))
+    i = vram__build_both_forward(b, x);
+  else
+    i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  if (b->each_layer >= 0)
+    i = vram__build_map(b, i, vram__build_own(b, i));
+  return scale ? vram__build_with(b, vram__build_map(b, i, -1), scale) : i;
+}
+
+/* ---- gemma3n: four streams, of which one is computed (AltUp) ---- */
+
+enum {
+  VRAM__BUILD_STREAMS = 4, /* hparams.n_altup */
+  VRAM__BUILD_SPARSE = 10  /* n_layer_sparsity */
+};
+
+/* One stream, or all but the first. */
+static int32_t vram__build_streams(vram__build *b, int32_t x, uint64_t n) {
+  return vram__build_piece(b, x, b->m->n_embd, b->tokens, n);
+}
+
+static int32_t vram__build_sum_rows(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  return vram__build_node(b, 1, n->ne[1], n->ne[2], x);
+}
+
+static int32_t vram__build_magnitude(vram__build *b, int32_t x) {
+  return vram__build_map(b, vram__build_sum_rows(b, vram__build_map(b, x, -1)), -1);
+}
+
+/* Matrices of the other streams, one for each. */
+static int32_t vram__build_other(vram__build *b, int32_t x, const char *name) {
+  const uint64_t others = (uint64_t)VRAM__BUILD_STREAMS - 1;
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, others, -1);
+  vram__build_multiply(b, i, vram__build_global(b, name));
+  vram__build_source(b, i, x);
+  return i;
+}
+
+/* As large as the first stream is. */
+static int32_t vram__build_as_large(vram__build *b, int32_t x, int32_t target) {
+  const int32_t now = vram__build_magnitude(b, x);
+  return vram__build_map(b, vram__build_map(b, x, target), now);
+}
+
+static int32_t vram__build_stack(vram__build *b, int32_t first, int32_t others) {
+  const int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, VRAM__BUILD_STREAMS, first);
+  vram__build_source(b, i, others);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, x);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, (uint64_t)VRAM__BUILD_STREAMS - 1, x);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_proj.weight"), target);
+  return vram__build_stack(b, x, i);
+}
+
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, vram__build_streams(b, x, 1));
+  int32_t i = vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_unembd_proj.weight"), target);
+  x = vram__build_streams(b, x, 1);
+  for (int k = 1; k < VRAM__BUILD_STREAMS; k++)
+    x = vram__build_map(b, x, vram__build_streams(b, i, 1));
+  return vram__build_rows_of(b, vram__build_map(b, x, -1));
+}
+
+/* What the streams have to do with each other, of one of them. */
+static int32_t vram__build_modalities(vram__build *b, int32_t x) {
+  x = vram__build_map(b, vram__build_norm(b, x, "altup_router_norm.weight", NULL), -1);
+  return vram__build_map(b, vram__build_linear(b, x, "altup_router.weight", NULL), -1);
+}
+
+static int32_t vram__build_predict(vram__build *b, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS, width = b->m->n_embd;
+  int32_t all = vram__build_modalities(b, vram__build_streams(b, x, 1)), i;
+  all = vram__build_linear(b, all, "altup_predict_coef.weight", NULL);
+  all = vram__build_view(b, all, n, n, b->tokens);
+  i = vram__build_node(b, n, width, b->tokens, vram__build_view(b, x, n, width, b->tokens));
+  i = vram__build_node(b, width, n, b->tokens, i);
+  vram__build_source(b, i, all);
+  i = vram__build_node(b, width, b->tokens, n, vram__build_view(b, i, width, b->tokens, n));
+  return vram__build_map(b, i, x);
+}
+
+static int32_t vram__build_correct(vram__build *b, int32_t predicted, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS;
+  int32_t all = vram__build_modalities(b, x), i;
+  i = vram__build_map(b, x, vram__build_streams(b, predicted, 1));
+  all = vram__build_map(b, vram__build_linear(b, all, "altup_correct_coef.weight", NULL), -1);
+  all = vram__build_node(b, 1, b->tokens, n, vram__build_view(b, all, b->tokens, n, 1));
+  i = vram__build_node(b, b->m->n_embd, b->tokens, n, i);
+  return vram__build_map(b, vram__build_map(b, i, all), predicted);
+}
+
+/* The gate of the first layers: what is above the mean by some deviations. */
+static int32_t vram__build_sparse(vram__build *b, int32_t x) {
+  const int32_t mean = vram__build_sum_rows(b, x);
+  int32_t i = vram__build_map(b, vram__build_map(b, x, mean), -1);
+  i = vram__build_map(b, vram__build_map(b, vram__build_sum_rows(b, i), -1), -1);
+  i = vram__build_map(b, mean, vram__build_map(b, i, -1));
+  return vram__build_map(b, vram__build_map(b, x, i), -1);
+}
+
+static int32_t vram__build_sparse_forward(vram__build *b, int32_t x) {
+  const int32_t up = vram__build_linear(b, x, "ffn_up.weight", NULL);
+  int32_t gate = vram__build_linear(b, x, "ffn_gate.weight", NULL);
+  if (b->il < VRAM__BUILD_SPARSE)
+    gate = vram__build_sparse(b, gate);
+  gate = vram__build_map(b, up, vram__build_map(b, gate, -1));
+  return vram__build_linear(b, gate, "ffn_down.weight", NULL);
+}
+
+/* A matrix of low rank beside attention. */
+static int32_t vram__build_laurel(vram__build *b, int32_t x) {
+  int32_t i = vram__build_linear(b, x, "laurel_l.weight", NULL);
+  i = vram__build_linear(b, i, "laurel_r.weight", NULL);
+  return vram__build_map(b, vram__build_norm(b, i, "laurel_post_norm.weight", NULL), x);
+}
+
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
+  const int32_t predicted = vram__build_predict(b, x);
+  const int32_t active = vram__build_streams(b, predicted, 1);
+  int32_t i = vram__build_norm(b, active, "attn_norm.weight", NULL), laurel;
+  (void)is_last;
+  laurel = vram__build_laurel(b, i);
+  i = vram__build_shared_attention(b, i);
+  i = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), active);
+  x = vram__build_map(b, vram__build_map(b, i, laurel), -1);
+  i = vram__build_sparse_forward(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  x = vram__build_correct(b, predicted, i);
+  i = vram__build_with(b, vram__build_map(b, vram__build_streams(b, x, 1), -1),
+                       vram__build_weight(b, "altup_correct_scale.weight"));
+  i = vram__build_own(b, i);
+  i = vram__build_map(b, vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1), i);
+  return vram__build_stack(b, vram__build_streams(b, x, 1), i);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -68994,6 +70082,23 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
                                                   "attn_gate",
+                                                  "ffn_latent_down",
+                                                  "ffn_latent_up",
+                                                  "inp_gate",
+                                                  "proj",
+                                                  "post_norm",
+                                                  "layer_output_scale",
+                                                  "post_ffw_norm_1",
+                                                  "post_ffw_norm_2",
+                                                  "pre_ffw_norm_2",
+                                                  "altup_correct_coef",
+                                                  "altup_correct_scale",
+                                                  "altup_predict_coef",
+                                                  "altup_router",
+                                                  "altup_router_norm",
+                                                  "laurel_l",
+                                                  "laurel_r",
+                                                  "laurel_post_norm",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -69032,6 +70137,11 @@ static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "token_embd_norm.weight",
                                                   "token_embd_norm.bias",
                                                   "rope_freqs.weight",
+                                                  "per_layer_token_embd.weight",
+                                                  "per_layer_model_proj.weight",
+                                                  "per_layer_proj_norm.weight",
+                                                  "altup_proj.weight",
+                                                  "altup_unembd_proj.weight",
                                                   "rope_factors_long.weight",
                                                   "rope_factors_short.weight",
                                                   NULL};
@@ -69071,9 +70181,14 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
   if (vram__known_ends(name, len, ".scale"))
-    return (flags & VRAM__BUILD_SCALES) != 0;
-  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
-    return 1; /* plamo3 */
+    return (flags & VRAM__BUILD_SCALES) || /* the latter two: gemma4 */
+           vram__text_is(name, len, "ffn_gate_inp.scale") ||
+           vram__text_is(name, len, "ffn_down_exps.scale");
+  if (vram__text_is(name, len, "post_attention_norm") ||
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
+    return 1; /* plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -69082,7 +70197,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
@@ -69098,8 +70216,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
-  if (b->m->n_expert_group > 1)
-    return 0;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -69130,7 +70248,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -69275,7 +70393,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -69287,7 +70406,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -69345,6 +70464,17 @@ static const vram__build_row vram__build_rows[] = {
     {"qwen35moe", vram__build_plain, vram__build_delta,
      VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
          VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -69399,6 +70529,17 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -69482,10 +70623,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -69496,6 +70643,8 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
     return vram__build_row_of(m)->state != NULL;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
@@ -69517,6 +70666,13 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
 static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
@@ -69526,6 +70682,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
@@ -69562,7 +70720,7 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->each_layer = b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -69779,8 +70937,11 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
 /* The memory behind l is that of the graph. */
 static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
                                      vram_error *e) {
-  vram_result code = vram__llama_read(l, e);
+  vram_result code;
   uint32_t i;
+  if (vram__llama_count_extra(l, r))
+    return vram__llama_total(l, r, e);
+  code = vram__llama_read(l, e);
   if (code)
     return code;
   vram__llama_place(l);

@@ -587,7 +587,7 @@ static void texts(void) {
     for (p = g.param_first; p; p = p->next)
       params += p->kind == 2 ? 0 : (uint64_t)p->d->numel;
     EQUAL(configure(t->config, &c), VRAM_OK);
-    EQUAL(params, c.params);
+    EQUAL(params, c.text_params);
   }
   *test_where = 0;
 }
@@ -627,8 +627,10 @@ static void unwritten(void) {
   EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type jamba");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
-  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
+  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),
         VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"phi3\",\"partial_rotary_factor\":0.01}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\"}}", 0),
         VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"partial_rotary_factor\":0.5}", 0),

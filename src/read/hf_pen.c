@@ -24,9 +24,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-                  : vram__hf_denoisers();
+         : i == 3 ? vram__hf_denoisers()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 4 };
+enum { VRAM__HF_BOOKS = 5 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -68,9 +69,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
