@@ -105,6 +105,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);

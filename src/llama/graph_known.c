@@ -234,6 +234,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__text_is(name, len, "post_attention_norm") ||
       vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
     return 1; /* plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -242,7 +244,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
