@@ -1,5 +1,3 @@
-#include <stdio.h>
-#include <stdlib.h>
 /* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
@@ -65893,6 +65891,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -67384,6 +67390,8 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
 #define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
 #define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
@@ -67634,11 +67642,11 @@ static int vram__graph_place_node(vram__graph *g, int32_t i) {
     vram__graph_node *s = g->node + from;
     uint64_t had = vram__round_up_u64(s->bytes, h->alignment);
     uint64_t has = vram__round_up_u64(n->bytes, h->alignment);
-    n->offset = s->offset; if(getenv("TRACE"))fprintf(stderr,"reuse %d n%d [%llu %llu %llu]\n",n->buffer,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
+    n->offset = s->offset;
     s->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
     return had == has || vram__heap_give(h, n->offset + has, had - has);
   }
-  n->offset = vram__heap_take(h, n->bytes); if(getenv("TRACE"))fprintf(stderr,"take %d %llu @%llu n%d [%llu %llu %llu]\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,i,(unsigned long long)n->ne[0],(unsigned long long)n->ne[1],(unsigned long long)n->ne[2]);
+  n->offset = vram__heap_take(h, n->bytes);
   return n->offset != VRAM_OVERFLOW;
 }
 
@@ -67646,7 +67654,6 @@ static int vram__graph_free(vram__graph *g, vram__graph_node *n) {
   if (n->nchild || n->nview || (n->flags & VRAM__NODE_OUTPUT) || !(n->flags & VRAM__NODE_IS_PLACED))
     return 1;
   n->flags &= (uint16_t)~VRAM__NODE_IS_PLACED;
-  if(getenv("TRACE"))fprintf(stderr,"give %d %llu @%llu n%d\n",n->buffer,(unsigned long long)n->bytes,(unsigned long long)n->offset,(int)(n-g->node));
   return vram__heap_give(g->heap + n->buffer, n->offset, n->bytes);
 }
 
@@ -67669,7 +67676,7 @@ static int vram__graph_let_go(vram__graph *g, const vram__graph_node *n) {
 
 /* Places every tensor of a graph (ggml_gallocr_alloc_graph_impl): inputs first, then nodes in
    order. The heaps have their alignments; their peaks are the result. 0: it does not fit. */
-VRAM__FN int vram__graph_place(vram__graph *g) {if(getenv("TRACE"))fprintf(stderr,"GRAPH %d\n",(int)g->norder);
+VRAM__FN int vram__graph_place(vram__graph *g) {
   for (uint32_t i = 0; i < g->norder; i++) {
     const vram__graph_node *n = g->node + g->order[i];
     if (n->view >= 0)
@@ -68957,6 +68964,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);
@@ -70524,6 +70532,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__text_is(name, len, "post_attention_norm") ||
       vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
     return 1; /* plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -70532,7 +70542,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
@@ -70580,7 +70593,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -70725,7 +70738,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -70737,7 +70751,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -70864,6 +70878,17 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -70990,6 +71015,13 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
 static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
@@ -70999,6 +71031,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
