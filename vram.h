@@ -59934,12 +59934,11 @@ VRAM__FN int vram__hf_o_bias(vram__hf *h) {
 }
 
 VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
-  return
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
 }
 
 static void vram__hf_mla(vram__hf *h, int has_bias) {
@@ -62346,9 +62345,9 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D
-   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9 of
-   a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; / there is one
-   head of keys; ? angles stay f32; ^ only layers that slide rotate                               */
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
 
 /* ---- parts ---- */
 
@@ -66046,17 +66045,18 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
-  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
-  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
-  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
+  VRAM__LLAMA_DENSE_FIRST = 1u,   /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,       /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,      /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,    /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,       /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,     /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,      /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u,  /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u,   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,       /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_TWO_TABLES = 1024u, /* the output's copy of the table of words is never shared */
+  VRAM__LLAMA_ONE_TABLE = 4096u   /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -66075,6 +66075,7 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t reads; /* the layer whose KV it reads: itself, or an earlier one */
   uint32_t is_recurrent;
   uint8_t slides;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
@@ -66132,6 +66133,7 @@ VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
@@ -66230,8 +66232,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -66297,6 +66299,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66734,7 +66744,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, i
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -66806,6 +66816,9 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
@@ -67534,13 +67547,14 @@ VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_t
   return device;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
 static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
                              int32_t table) {
   const int32_t device = vram__llama_tied_device(l, t);
   const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
                                                                vram__llama_host(l, t, 0);
-  if (device == table &&
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
       (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
     return;
   vram__llama_weight(l, r, t, device, 1);
@@ -67688,7 +67702,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room;  /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
   uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
@@ -67783,7 +67798,12 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
 #define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
@@ -67792,8 +67812,11 @@ typedef struct vram__build {
   vram__graph *g;
   uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -67857,6 +67880,7 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
 VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
@@ -67873,6 +67897,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_delta.c */
@@ -67891,6 +67916,17 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
 
 /* graph_output.c */
 VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -68133,6 +68169,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
   n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
@@ -68386,8 +68423,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }
@@ -68475,12 +68511,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -68623,6 +68665,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||
@@ -68663,6 +68707,8 @@ static int vram__build_has_rope(const vram__build *b) {
     return 0;
   if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
     return 1;
+  if (b->flags & VRAM__BUILD_UNIT_HEADS)
+    return b->m->n_swa ? b->il % 4 != 3 : b->il + 1 != b->m->n_layer;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
@@ -68688,8 +68734,11 @@ static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const 
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
     a = vram__build_norm_head(b, a, norm, bias);
-  if (vram__build_has_rope(b))
+  if (vram__build_has_rope(b)) {
     a = vram__build_rope(b, a);
+    if ((b->flags & VRAM__BUILD_UNIT_HEADS) && b->m->n_expert != 128)
+      a = vram__build_map(b, a, -1);
+  }
   return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
@@ -68735,6 +68784,17 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
   vram__build_foreign(b, v, index);
+}
+
+/* V is stored transposed as long as the widest of all layers. */
+static void vram__build_store_v(vram__build *b, int32_t a, int32_t index) {
+  const uint64_t most = vram__llama_widest_v(b->m);
+  const uint64_t width = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1];
+  if (b->m->transposes_v && vram__build_is_strided(b, a))
+    a = vram__build_node(b, width, 1, b->tokens, a);
+  if (b->m->transposes_v && width < most)
+    a = vram__build_node(b, most, 1, b->tokens, a);
+  vram__build_store(b, a, index);
 }
 
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
@@ -68924,9 +68984,10 @@ VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q)
 /* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
    which flash attention does not know. */
 static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  const int32_t device = b->device;
   const int is_flash = b->m->flash_attention && bias < 0;
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
@@ -68938,12 +68999,14 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.type_k = b->m->k_type;
   h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
+  b->device = y->device < 0 ? b->host : y->device; /* where the cache is */
   h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
   if (!is_flash && (decompress || !b->m->transposes_v))
     h.v = vram__build_transposed(b, h.type_v, h.head_v,
                                  vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  b->device = device;
   i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
@@ -68982,10 +69045,12 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   return a;
 }
 
-/* Q times a number of each token, if the file says so: mistral. */
+/* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+  if (b->flags & VRAM__BUILD_UNIT_HEADS
+          ? vram__build_has_rope(b)
+          : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;
   if (b->temperature < 0)
     b->temperature = vram__build_input(b, b->tokens * 4);
@@ -69006,21 +69071,16 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
 
 /* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
 static void vram__build_indices(vram__build *b, int32_t cache) {
-  uint64_t most = 1;
+  const uint64_t most = b->m->transposes_v ? vram__llama_widest_v(b->m) : 1;
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
-    const vram__llama_layer *y = b->m->layer + i;
-    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
-    most = n > most ? n : most;
-  }
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
 /* Attention over a cache. V comes before K, but not where some layers slide. */
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const int32_t c = y->cache;
   int32_t x;
   if (b->k_rotation[c] < 0)
@@ -69029,15 +69089,19 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
     b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
   vram__build_indices(b, c);
   a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
-  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
-  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  if (a.k >= 0) {
+    a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+    a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  }
   vram__build_expand(b, a.q);
-  if (b->m->n_swa)
+  if (a.k >= 0) {
+    if (b->m->n_swa)
+      vram__build_expand(b, a.k);
+    vram__build_expand(b, a.v);
     vram__build_expand(b, a.k);
-  vram__build_expand(b, a.v);
-  vram__build_expand(b, a.k);
-  vram__build_store(b, a.k, b->k_index[c]);
-  vram__build_store(b, a.v, b->v_index[c]);
+    vram__build_store(b, a.k, b->k_index[c]);
+    vram__build_store_v(b, a.v, b->v_index[c]);
+  }
   x = vram__build_attend(b, a.q, NULL, bias);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
   if (a.gate < 0)
@@ -69066,6 +69130,27 @@ VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
   return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+}
+
+/* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
+   has Q alone: gemma3n, gemma4. */
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  int32_t i;
+  a.k = a.v = a.gate = -1;
+  if (vram__build_weight(b, "attn_qkv.weight"))
+    b->g->is_full = 1; /* all in one: not built */
+  i = vram__build_linear(b, x, "attn_q.weight", NULL);
+  a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
+  if (y->cache >= 0) {
+    i = vram__build_linear(b, x, "attn_k.weight", NULL);
+    a.k = vram__build_turn(b, i, y->head_k, "attn_k_norm.weight", NULL);
+    if (vram__build_weight(b, "attn_v.weight"))
+      i = vram__build_linear(b, x, "attn_v.weight", NULL);
+    a.v = vram__build_map(b, vram__build_head(b, i, y->head_v), -1);
+  }
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
@@ -69220,7 +69305,7 @@ typedef struct vram__build_router {
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
+  if ((b->flags & (VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_WEIGH_FIRST)) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
@@ -69287,9 +69372,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    i = r.logits;
   r.chosen = vram__build_best(b, i, used);
   if (is_chunk)
     r.chosen = vram__build_divided(b, r.chosen, used, rows);
@@ -69309,7 +69397,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
   if (i != r.weights)
     i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -69376,21 +69464,52 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   return vram__build_between(b, gate, up, 0);
 }
 
+/* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
+static int32_t vram__build_expert_scale(vram__build *b, int32_t chosen, uint64_t rows) {
+  int32_t i = vram__build_reshaped(b, vram__build_weight(b, "ffn_down_exps.scale"));
+  if (i < 0)
+    return i;
+  i = vram__build_node(b, 1, b->m->n_expert, rows, i);
+  i = vram__build_node(b, 1, b->m->n_expert_used, rows, i);
+  vram__build_source(b, i, chosen);
+  return i;
+}
+
+/* llama4: experts of a weighted input. */
+static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_router *r,
+                                   const vram__build_experts *e) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i = vram__build_view(b, x, width, 1, rows);
+  i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
+  i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
+  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  vram__build_expand(b, i);
+  return vram__build_add_up(b, i, width, rows);
+}
+
 /* Experts, chosen by what is made of x, or by logits. */
 static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
                                   const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x, logits, is_chunk);
-  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  int32_t view, up, down, first, part, scale, sum;
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    return vram__build_weighed(b, x, &r, e);
+  view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
   down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  part = vram__build_map(b, down, r.weights);
+  scale = vram__build_expert_scale(b, r.chosen, rows);
+  first = scale < 0 ? down : vram__build_map(b, down, scale);
+  part = vram__build_map(b, first, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
   if (b->m->n_expert_used > 1 &&
-      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
-    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) { /* fused as well: all live until the last sum */
+    part = vram__build_fused(b, scale < 0 ? part : first, down);
+    vram__build_source(b, part, r.weights);
+    vram__build_source(b, part, scale);
+  }
   return sum;
 }
 
@@ -69431,7 +69550,14 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x, logits);
+  if (vram__build_weight(b, "ffn_latent_down.weight")) { /* nemotron_h_moe: experts are narrower */
+    sum = vram__build_linear(b, x, "ffn_latent_down.weight", NULL);
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+    sum = vram__build_moe(b, sum, logits);
+    sum = vram__build_linear(b, sum, "ffn_latent_up.weight", NULL);
+  } else {
+    sum = vram__build_moe(b, x, logits);
+  }
   if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
     return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
@@ -69535,10 +69661,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
 
 /* The outputs, x times D added, times SiLU of z. */
 static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
+  y = vram__build_view(b, y, n0, n1, n2);
   x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
-  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
-  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+  z = vram__build_node(b, n0, n1, n2, z);
+  return vram__build_glu(b, z, y, n0);
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
@@ -69569,7 +69698,8 @@ VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
 
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner;
-  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  const uint64_t groups = b->m->ssm_n_group, shared = groups * b->m->ssm_d_state;
+  const uint64_t heads = b->m->ssm_dt_rank;
   int32_t all, z;
   vram__build_scanned s;
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
@@ -69582,11 +69712,26 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.c = vram__build_slice(b, x, shared);
   s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
   if (vram__build_weight(b, "ssm_norm.weight"))
-    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+    x = vram__build_norm(b, vram__build_view(b, x, groups ? inner / groups : 0, groups, b->tokens),
+                         "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* falcon-h1: attention and a scan on the same input, normed for each. */
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last) {
+  static const char norm[] = "ffn_norm"; /* without ".weight" */
+  int32_t i = vram__build_attention(b, vram__build_norm(b, x, "attn_norm.weight", NULL));
+  i = vram__build_map(b, i,
+                      vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
+  x = vram__build_map(b, i, x);
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
+  return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
 
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
@@ -69755,6 +69900,485 @@ VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
   i = vram__build_map(b, i, vram__build_map(b, gate, -1));
   i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
   return vram__build_linear(b, i, "attn_output.weight", NULL);
+}
+
+/* >>llama/graph_gemma    gemma4 and gemma3n: embeddings of each layer, states of several streams
+   (llama.cpp: src/models/gemma4.cpp, gemma3n.cpp) */
+
+/* A second table of words has a row for each layer; what a matrix makes of the first is added. */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
+  const vram_file_tensor *t = vram__build_global(b, "per_layer_token_embd.weight");
+  const uint64_t layers = b->m->n_layer;
+  uint64_t all, width;
+  int32_t i, made;
+  if (!t)
+    return;
+  all = (uint64_t)t->size[t->ndim - 1];
+  width = all / layers;
+  i = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_input(b, b->tokens * 4));
+  i = vram__build_map(b, vram__build_view(b, i, width, layers, b->tokens), -1);
+  vram__build_expand(b, i);
+  made = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_multiply(b, made, vram__build_global(b, "per_layer_model_proj.weight"));
+  vram__build_source(b, made, x);
+  made = vram__build_view(b, vram__build_map(b, made, -1), width, layers, b->tokens);
+  made = vram__build_map(b, vram__build_map(b, made, -1), -1);
+  vram__build_with(b, made, vram__build_global(b, "per_layer_proj_norm.weight"));
+  i = vram__build_map(b, vram__build_map(b, made, i), -1);
+  i = vram__build_view(b, i, width, b->tokens, layers);
+  b->each_layer = vram__build_node(b, width, b->tokens, layers, i);
+}
+
+/* A layer's own embeddings, gated by what it made. */
+static int32_t vram__build_own(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
+  x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
+  x = vram__build_linear(b, x, "proj.weight", NULL);
+  return vram__build_norm(b, x, "post_norm.weight", NULL);
+}
+
+/* Experts beside a dense feed-forward, each with norms of its own; the router has one, too. */
+static int32_t vram__build_both_forward(vram__build *b, int32_t x) {
+  int32_t dense = vram__build_norm(b, x, "ffn_norm.weight", NULL), experts, logits;
+  dense = vram__build_norm(b, vram__build_dense(b, dense), "post_ffw_norm_1.weight", NULL);
+  experts = vram__build_norm(b, x, "pre_ffw_norm_2.weight", NULL);
+  logits = vram__build_map(b, vram__build_map(b, x, -1), -1);
+  logits = vram__build_with(b, vram__build_map(b, logits, -1),
+                            vram__build_weight(b, "ffn_gate_inp.scale"));
+  logits = vram__build_linear(b, logits, "ffn_gate_inp.weight", NULL);
+  experts = vram__build_moe(b, experts, logits);
+  experts = vram__build_norm(b, experts, "post_ffw_norm_2.weight", NULL);
+  return vram__build_map(b, dense, experts);
+}
+
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last) {
+  const vram_file_tensor *scale = vram__build_weight(b, "layer_output_scale.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  (void)is_last;
+  i = vram__build_shared_attention(b, i);
+  x = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), x);
+  if (vram__build_weight(b, "ffn_gate_inp.weight"))
+    i = vram__build_both_forward(b, x);
+  else
+    i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  if (b->each_layer >= 0)
+    i = vram__build_map(b, i, vram__build_own(b, i));
+  return scale ? vram__build_with(b, vram__build_map(b, i, -1), scale) : i;
+}
+
+/* ---- gemma3n: four streams, of which one is computed (AltUp) ---- */
+
+enum {
+  VRAM__BUILD_STREAMS = 4, /* hparams.n_altup */
+  VRAM__BUILD_SPARSE = 10  /* n_layer_sparsity */
+};
+
+/* One stream, or all but the first. */
+static int32_t vram__build_streams(vram__build *b, int32_t x, uint64_t n) {
+  return vram__build_piece(b, x, b->m->n_embd, b->tokens, n);
+}
+
+static int32_t vram__build_sum_rows(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  return vram__build_node(b, 1, n->ne[1], n->ne[2], x);
+}
+
+static int32_t vram__build_magnitude(vram__build *b, int32_t x) {
+  return vram__build_map(b, vram__build_sum_rows(b, vram__build_map(b, x, -1)), -1);
+}
+
+/* Matrices of the other streams, one for each. */
+static int32_t vram__build_other(vram__build *b, int32_t x, const char *name) {
+  const uint64_t others = (uint64_t)VRAM__BUILD_STREAMS - 1;
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, others, -1);
+  vram__build_multiply(b, i, vram__build_global(b, name));
+  vram__build_source(b, i, x);
+  return i;
+}
+
+/* As large as the first stream is. */
+static int32_t vram__build_as_large(vram__build *b, int32_t x, int32_t target) {
+  const int32_t now = vram__build_magnitude(b, x);
+  return vram__build_map(b, vram__build_map(b, x, target), now);
+}
+
+static int32_t vram__build_stack(vram__build *b, int32_t first, int32_t others) {
+  const int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, VRAM__BUILD_STREAMS, first);
+  vram__build_source(b, i, others);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, x);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, (uint64_t)VRAM__BUILD_STREAMS - 1, x);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_proj.weight"), target);
+  return vram__build_stack(b, x, i);
+}
+
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, vram__build_streams(b, x, 1));
+  int32_t i = vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_unembd_proj.weight"), target);
+  x = vram__build_streams(b, x, 1);
+  for (int k = 1; k < VRAM__BUILD_STREAMS; k++)
+    x = vram__build_map(b, x, vram__build_streams(b, i, 1));
+  return vram__build_rows_of(b, vram__build_map(b, x, -1));
+}
+
+/* What the streams have to do with each other, of one of them. */
+static int32_t vram__build_modalities(vram__build *b, int32_t x) {
+  x = vram__build_map(b, vram__build_norm(b, x, "altup_router_norm.weight", NULL), -1);
+  return vram__build_map(b, vram__build_linear(b, x, "altup_router.weight", NULL), -1);
+}
+
+static int32_t vram__build_predict(vram__build *b, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS, width = b->m->n_embd;
+  int32_t all = vram__build_modalities(b, vram__build_streams(b, x, 1)), i;
+  all = vram__build_linear(b, all, "altup_predict_coef.weight", NULL);
+  all = vram__build_view(b, all, n, n, b->tokens);
+  i = vram__build_node(b, n, width, b->tokens, vram__build_view(b, x, n, width, b->tokens));
+  i = vram__build_node(b, width, n, b->tokens, i);
+  vram__build_source(b, i, all);
+  i = vram__build_node(b, width, b->tokens, n, vram__build_view(b, i, width, b->tokens, n));
+  return vram__build_map(b, i, x);
+}
+
+static int32_t vram__build_correct(vram__build *b, int32_t predicted, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS;
+  int32_t all = vram__build_modalities(b, x), i;
+  i = vram__build_map(b, x, vram__build_streams(b, predicted, 1));
+  all = vram__build_map(b, vram__build_linear(b, all, "altup_correct_coef.weight", NULL), -1);
+  all = vram__build_node(b, 1, b->tokens, n, vram__build_view(b, all, b->tokens, n, 1));
+  i = vram__build_node(b, b->m->n_embd, b->tokens, n, i);
+  return vram__build_map(b, vram__build_map(b, i, all), predicted);
+}
+
+/* The gate of the first layers: what is above the mean by some deviations. */
+static int32_t vram__build_sparse(vram__build *b, int32_t x) {
+  const int32_t mean = vram__build_sum_rows(b, x);
+  int32_t i = vram__build_map(b, vram__build_map(b, x, mean), -1);
+  i = vram__build_map(b, vram__build_map(b, vram__build_sum_rows(b, i), -1), -1);
+  i = vram__build_map(b, mean, vram__build_map(b, i, -1));
+  return vram__build_map(b, vram__build_map(b, x, i), -1);
+}
+
+static int32_t vram__build_sparse_forward(vram__build *b, int32_t x) {
+  const int32_t up = vram__build_linear(b, x, "ffn_up.weight", NULL);
+  int32_t gate = vram__build_linear(b, x, "ffn_gate.weight", NULL);
+  if (b->il < VRAM__BUILD_SPARSE)
+    gate = vram__build_sparse(b, gate);
+  gate = vram__build_map(b, up, vram__build_map(b, gate, -1));
+  return vram__build_linear(b, gate, "ffn_down.weight", NULL);
+}
+
+/* A matrix of low rank beside attention. */
+static int32_t vram__build_laurel(vram__build *b, int32_t x) {
+  int32_t i = vram__build_linear(b, x, "laurel_l.weight", NULL);
+  i = vram__build_linear(b, i, "laurel_r.weight", NULL);
+  return vram__build_map(b, vram__build_norm(b, i, "laurel_post_norm.weight", NULL), x);
+}
+
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
+  const int32_t predicted = vram__build_predict(b, x);
+  const int32_t active = vram__build_streams(b, predicted, 1);
+  int32_t i = vram__build_norm(b, active, "attn_norm.weight", NULL), laurel;
+  (void)is_last;
+  laurel = vram__build_laurel(b, i);
+  i = vram__build_shared_attention(b, i);
+  i = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), active);
+  x = vram__build_map(b, vram__build_map(b, i, laurel), -1);
+  i = vram__build_sparse_forward(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  x = vram__build_correct(b, predicted, i);
+  i = vram__build_with(b, vram__build_map(b, vram__build_streams(b, x, 1), -1),
+                       vram__build_weight(b, "altup_correct_scale.weight"));
+  i = vram__build_own(b, i);
+  i = vram__build_map(b, vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1), i);
+  return vram__build_stack(b, vram__build_streams(b, x, 1), i);
+}
+
+/* >>llama/graph_rwkv    rwkv6, rwkv7, and qwen2's layers with their mixing of tokens
+   (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
+   arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
+
+static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* All tokens in a row, and apart by sequence. */
+static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+}
+
+static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
+  return vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, name));
+}
+
+/* The state behind which each sequence's tokens are shifted by one. */
+static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
+  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  return i;
+}
+
+/* A matrix, one function of each element, another matrix: of low rank. */
+static int32_t vram__build_low(vram__build *b, int32_t x, const char *first, const char *second,
+                               int has_function) {
+  x = vram__build_linear(b, x, first, NULL);
+  if (has_function)
+    x = vram__build_map(b, x, -1);
+  return vram__build_linear(b, x, second, NULL);
+}
+
+/* Heads of a result: each normed, times a weight, and a bias. */
+static int32_t vram__build_norm_heads(vram__build *b, int32_t x) {
+  const uint64_t head = b->m->wkv_head_size;
+  if (vram__build_weight(b, "time_mix_ln.weight") && vram__build_weight(b, "time_mix_ln.bias")) {
+    x = vram__build_view(b, x, head, b->m->n_embd / head, b->tokens);
+    x = vram__build_map(b, x, -1);
+    vram__build_at(b, x)->flags = 0; /* LayerNorm */
+    x = vram__build_weighted(b, vram__build_view(b, x, b->m->n_embd, b->tokens, 1),
+                             "time_mix_ln.weight");
+    return vram__build_bias(b, x, "time_mix_ln.bias");
+  }
+  return vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+}
+
+/* What the op made, behind it the states, which are stored. `first`: rwkv6's weight among the
+   sources, before the last two of them. */
+static int32_t vram__build_wkv(vram__build *b, const int32_t *source, int n,
+                               const vram_file_tensor *first) {
+  const uint64_t width = b->m->n_embd, head = b->m->wkv_head_size, seq = b->m->n_seq;
+  int32_t i = vram__build_node(b, width, b->tokens + head * seq, 1, -1);
+  for (int k = 0; k < n; k++) {
+    if (first && k + 2 == n)
+      vram__build_with(b, i, first);
+    vram__build_source(b, i, source[k]);
+  }
+  vram__build_foreign(b, vram__build_piece(b, i, width * head * seq, 1, 1), -1);
+  return vram__build_piece(b, i, width * b->tokens, 1, 1);
+}
+
+static int32_t vram__build_heads_apart(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size;
+  return vram__build_view(b, a, head, b->m->n_embd / head, b->tokens);
+}
+
+/* ---- rwkv7 ---- */
+
+/* What a layer has of V is mixed with what the first layer had. */
+static int32_t vram__build_first_value(vram__build *b, int32_t v, int32_t x) {
+  int32_t i;
+  if (b->first_value < 0) {
+    b->first_value = v;
+    return v;
+  }
+  i = vram__build_low(b, x, "time_mix_v1.weight", "time_mix_v2.weight", 0);
+  i = vram__build_map(b, vram__build_weighted(b, i, "time_mix_v0.weight"), -1);
+  i = vram__build_map(b, vram__build_map(b, b->first_value, v), i);
+  return vram__build_map(b, v, i);
+}
+
+static int32_t vram__build_mix7(vram__build *b, int32_t x, int32_t before) {
+  const uint64_t width = b->m->n_embd;
+  const int is_gated =
+      vram__build_weight(b, "time_mix_g1.weight") && vram__build_weight(b, "time_mix_g2.weight");
+  int32_t all, part[6], r, w, k, v, a, g = -1, kk, i, op[7];
+  all = vram__build_node(b, width, b->tokens, is_gated ? 6 : 5, vram__build_map(b, before, x));
+  all = vram__build_map(b, vram__build_weighted(b, all, "time_mix_lerp_fused.weight"), x);
+  for (i = 0; i < 6; i++)
+    part[i] = vram__build_piece(b, all, width, b->tokens, 1);
+  r = vram__build_linear(b, part[0], "time_mix_receptance.weight", NULL);
+  w = vram__build_low(b, part[1], "time_mix_w1.weight", "time_mix_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_w0.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  k = vram__build_linear(b, part[2], "time_mix_key.weight", NULL);
+  v = vram__build_linear(b, part[3], "time_mix_value.weight", NULL);
+  v = vram__build_first_value(b, v, part[3]);
+  if (is_gated)
+    g = vram__build_low(b, part[5], "time_mix_g1.weight", "time_mix_g2.weight", 1);
+  a = vram__build_low(b, part[4], "time_mix_a1.weight", "time_mix_a2.weight", 0);
+  a = vram__build_map(b, vram__build_weighted(b, a, "time_mix_a0.weight"), -1);
+  kk = vram__build_heads_apart(b, vram__build_weighted(b, k, "time_mix_k_k.weight"));
+  kk = vram__build_node(b, b->m->wkv_head_size, width / b->m->wkv_head_size, b->tokens, kk);
+  i = vram__build_weighted(b, k, "time_mix_k_a.weight");
+  k = vram__build_map(b, k, vram__build_map(b, vram__build_map(b, a, i), i));
+  op[0] = r = vram__build_heads_apart(b, r);
+  op[1] = vram__build_heads_apart(b, w);
+  op[2] = k = vram__build_heads_apart(b, k);
+  op[3] = v = vram__build_heads_apart(b, v);
+  op[4] = vram__build_map(b, kk, -1);
+  op[5] = vram__build_map(b, kk, vram__build_heads_apart(b, a));
+  op[6] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_norm_heads(b, vram__build_wkv(b, op, 7, NULL));
+  i = vram__build_map(b, vram__build_map(b, k, r),
+                      vram__build_reshaped(b, vram__build_weight(b, "time_mix_r_k.weight")));
+  i = vram__build_node(b, 1, width / b->m->wkv_head_size, b->tokens, i);
+  i = vram__build_view(b, vram__build_map(b, v, i), width, b->tokens, 1);
+  x = vram__build_map(b, x, i);
+  if (is_gated)
+    x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels7(vram__build *b, int32_t x, int32_t before) {
+  int32_t i = vram__build_map(b, before, x);
+  i = vram__build_map(b, vram__build_weighted(b, i, "channel_mix_lerp_k.weight"), x);
+  i = vram__build_linear(b, i, "channel_mix_key.weight", NULL);
+  i = vram__build_map(b, vram__build_map(b, i, -1), -1);
+  return vram__build_linear(b, i, "channel_mix_value.weight", NULL);
+}
+
+/* ---- rwkv6 ---- */
+
+/* The five mixtures of a token and the one before it: w, k, v, r, g. */
+static void vram__build_mixtures(vram__build *b, int32_t x, int32_t shift, int32_t part[5]) {
+  static const char *const lerp[] = {"time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+                                     "time_mix_lerp_v.weight", "time_mix_lerp_r.weight",
+                                     "time_mix_lerp_g.weight"};
+  const int is_fused = vram__build_weight(b, "time_mix_lerp_fused.weight") != NULL;
+  const uint64_t width = b->m->n_embd;
+  uint64_t rank;
+  int32_t i, all;
+  all = vram__build_map(b, vram__build_weighted(b, shift, "time_mix_lerp_x.weight"), x);
+  all = vram__build_map(b, vram__build_linear(b, all, "time_mix_w1.weight", NULL), -1);
+  rank = vram__build_at(b, all)->ne[0] / 5;
+  all = vram__build_view(b, all, rank, b->tokens, 5);
+  all = vram__build_node(b, rank, b->tokens, 5, all);
+  i = vram__build_node(b, width, b->tokens, 5,
+                       vram__build_reshaped(b, vram__build_weight(b, "time_mix_w2.weight")));
+  vram__build_source(b, i, all);
+  if (is_fused) {
+    i = vram__build_weighted(b, i, "time_mix_lerp_fused.weight");
+    i = vram__build_map(b, vram__build_map(b, i, vram__build_in_a_row(b, shift)),
+                        vram__build_in_a_row(b, x));
+  }
+  for (int k = 0; k < 5; k++) {
+    part[k] = vram__build_piece(b, i, width, b->tokens, 1);
+    if (!is_fused)
+      part[k] = vram__build_map(
+          b, vram__build_map(b, vram__build_weighted(b, part[k], lerp[k]), shift), x);
+  }
+}
+
+/* K or V of fewer heads, for all of them. */
+static int32_t vram__build_all_heads(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size, all = b->m->n_embd / head;
+  const uint64_t few = b->m->layer[b->il].n_head_kv;
+  if (few && few != all)
+    a = vram__build_node(b, head, all / few, few * b->tokens,
+                         vram__build_view(b, a, head, 1, few * b->tokens));
+  return vram__build_heads_apart(b, a);
+}
+
+static int32_t vram__build_mix6(vram__build *b, int32_t x, int32_t before) {
+  const vram_file_tensor *first = vram__build_weight(b, "time_mix_first.weight");
+  int32_t part[5], op[6], r, k, v, g, w, i;
+  int n = 0;
+  i = vram__build_in_a_row(b, vram__build_map(b, before, x));
+  vram__build_mixtures(b, vram__build_in_a_row(b, x), i, part);
+  r = vram__build_linear(b, part[3], "time_mix_receptance.weight", "time_mix_receptance.bias");
+  k = vram__build_linear(b, part[1], "time_mix_key.weight", "time_mix_key.bias");
+  v = vram__build_linear(b, part[2], "time_mix_value.weight", "time_mix_value.bias");
+  g = vram__build_map(b, vram__build_linear(b, part[4], "time_mix_gate.weight", NULL), -1);
+  k = vram__build_all_heads(b, k);
+  v = vram__build_all_heads(b, v);
+  r = vram__build_heads_apart(b, r);
+  w = vram__build_low(b, part[0], "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_decay.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  w = vram__build_heads_apart(b, w);
+  if (!first)
+    k = vram__build_map(b, k, vram__build_map(b, k, w));
+  op[n++] = k;
+  op[n++] = v;
+  op[n++] = r;
+  op[n++] = w;
+  op[n++] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_wkv(b, op, n, first);
+  x = first ? vram__build_norm_heads(b, x) : vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+  x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels6(vram__build *b, int32_t x, int32_t before) {
+  const int32_t shift = vram__build_map(b, before, x);
+  int32_t k, r;
+  k = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_k.weight"), x);
+  r = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_r.weight"), x);
+  r = vram__build_map(b, vram__build_linear(b, r, "channel_mix_receptance.weight", NULL), -1);
+  k = vram__build_linear(b, k, "channel_mix_key.weight", NULL);
+  k = vram__build_map(b, vram__build_map(b, k, -1), -1);
+  return vram__build_map(b, r, vram__build_linear(b, k, "channel_mix_value.weight", NULL));
+}
+
+/* ---- layers ---- */
+
+static int vram__build_is_7(vram__build *b) {
+  return vram__build_weight(b, "time_mix_w0.weight") != NULL;
+}
+
+static int32_t vram__build_mix_tokens(vram__build *b, int32_t x, int32_t before) {
+  x = vram__build_is_7(b) ? vram__build_mix7(b, x, before) : vram__build_mix6(b, x, before);
+  return vram__build_by_sequence(b, x);
+}
+
+/* The last token of each sequence. */
+static int32_t vram__build_last_token(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, b->m->n_embd, 1, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
+  const uint64_t width = b->m->n_embd, seq = b->m->n_seq;
+  const double every = vram__llama_real(b->m, "rescale_every_n_layers");
+  int32_t shift, of_forward, norm, before, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), width, 2, seq);
+  of_forward = vram__build_view(b, shift, width, 1, seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  before = vram__build_before_each(b, vram__build_view(b, shift, width, 1, seq), norm);
+  x = vram__build_map(b, vram__build_mix_tokens(b, norm, before), x);
+  i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  before = vram__build_before_each(b, of_forward, i);
+  shift = vram__build_node(b, width, 2, seq, vram__build_last_token(b, norm));
+  vram__build_source(b, shift, vram__build_last_token(b, i));
+  vram__build_foreign(b, vram__build_view(b, shift, width * 2 * seq, 1, 1), -1);
+  x = vram__build_in_a_row(b, x);
+  i = vram__build_in_a_row(b, i);
+  before = vram__build_in_a_row(b, before);
+  if (is_last) {
+    x = vram__build_rows_of(b, x);
+    i = vram__build_rows_of(b, i);
+    before = vram__build_rows_of(b, before);
+  }
+  if (vram__build_is_7(b))
+    return vram__build_map(b, vram__build_channels7(b, i, before), x);
+  i = vram__build_map(b, vram__build_channels6(b, i, before), x);
+  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+}
+
+/* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
+  int32_t shift, norm, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), b->m->n_embd, 1, b->m->n_seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
+  vram__build_foreign(b, vram__build_last_token(b, norm), -1);
+  x = vram__build_in_a_row(b, vram__build_map(b, i, x));
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -70141,6 +70765,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -70150,6 +70778,59 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
                                                   "attn_gate",
+                                                  "ffn_latent_down",
+                                                  "ffn_latent_up",
+                                                  "inp_gate",
+                                                  "proj",
+                                                  "post_norm",
+                                                  "layer_output_scale",
+                                                  "post_ffw_norm_1",
+                                                  "post_ffw_norm_2",
+                                                  "pre_ffw_norm_2",
+                                                  "altup_correct_coef",
+                                                  "altup_correct_scale",
+                                                  "altup_predict_coef",
+                                                  "altup_router",
+                                                  "altup_router_norm",
+                                                  "laurel_l",
+                                                  "laurel_r",
+                                                  "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -70166,12 +70847,33 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
-    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
-    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
-    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    "attn_q_norm",   "attn_k_norm",  NULL};
+static const char *const vram__known_biases[] = {"attn_norm",
+                                                 "attn_norm_2",
+                                                 "attn_q",
+                                                 "attn_k",
+                                                 "attn_v",
+                                                 "attn_qkv",
+                                                 "attn_output",
+                                                 "ffn_norm",
+                                                 "ffn_up",
+                                                 "ffn_gate",
+                                                 "ffn_down",
+                                                 "ffn_gate_inp",
+                                                 "exp_probs_b",
+                                                 "ffn_up_exps",
+                                                 "ffn_gate_exps",
+                                                 "ffn_down_exps",
+                                                 "ssm_conv1d",
+                                                 "ssm_dt",
+                                                 "attn_output_norm",
+                                                 "layer_output_norm",
+                                                 "attn_q_norm",
+                                                 "attn_k_norm",
+                                                 "time_mix_ln",
+                                                 "time_mix_key",
+                                                 "time_mix_value",
+                                                 "time_mix_receptance",
+                                                 NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -70188,6 +70890,11 @@ static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "token_embd_norm.weight",
                                                   "token_embd_norm.bias",
                                                   "rope_freqs.weight",
+                                                  "per_layer_token_embd.weight",
+                                                  "per_layer_model_proj.weight",
+                                                  "per_layer_proj_norm.weight",
+                                                  "altup_proj.weight",
+                                                  "altup_unembd_proj.weight",
                                                   "rope_factors_long.weight",
                                                   "rope_factors_short.weight",
                                                   NULL};
@@ -70227,9 +70934,14 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
   if (vram__known_ends(name, len, ".scale"))
-    return (flags & VRAM__BUILD_SCALES) != 0;
-  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
-    return 1; /* plamo3 */
+    return (flags & VRAM__BUILD_SCALES) || /* the latter two: gemma4 */
+           vram__text_is(name, len, "ffn_gate_inp.scale") ||
+           vram__text_is(name, len, "ffn_down_exps.scale");
+  if (vram__text_is(name, len, "post_attention_norm") ||
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
+    return 1; /* plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -70238,7 +70950,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
@@ -70286,7 +71001,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -70431,7 +71146,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -70443,7 +71159,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -70501,6 +71217,21 @@ static const vram__build_row vram__build_rows[] = {
     {"qwen35moe", vram__build_plain, vram__build_delta,
      VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
          VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -70555,6 +71286,17 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -70638,10 +71380,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -70651,7 +71399,9 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
@@ -70673,6 +71423,13 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
 static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
@@ -70682,6 +71439,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
@@ -70718,7 +71477,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
