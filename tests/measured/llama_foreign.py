@@ -1085,6 +1085,53 @@ def _(r):
     return d, QKV + B + "|^output.weight"
 
 
+def rwkv(r, a, eps="n"):
+    """A head of 64 and ranks; heads are counted by the width."""
+    d = base(r, a, eps=eps, heads=64)
+    n = d[a + ".embedding_length"] // 64
+    for k in ("attention.head_count", "attention.head_count_kv", "rope.dimension_count"):
+        del d[f"{a}.{k}"]
+    d[a + ".attention.head_count"] = 0
+    d[a + ".wkv.head_size"] = 64
+    if "7" in a:
+        for k in ("decay", "iclr", "value_residual_mix"):
+            d[f"{a}.attention.{k}_lora_rank"] = r.choice([32, 64])
+        d[a + ".attention.gate_lora_rank"] = r.choice([64, 128])
+    else:
+        d[a + ".time_mix_extra_dim"] = 32
+        d[a + ".time_decay_extra_dim"] = 64
+        d[a + ".rescale_every_n_layers"] = r.choice([0, 2, 6])
+    return d, n
+
+
+@add("rwkv6")
+def _(r):
+    return rwkv(r, "rwkv6")[0], "time_mix_lerp_" + r.choice(["fused", "[wkvrg]\\."])
+
+
+@add("rwkv7")
+def _(r):
+    return rwkv(r, "rwkv7")[0], "nothing"
+
+
+@add("rwkv6qwen2")
+def _(r):
+    a = "rwkv6qwen2"
+    d, n = rwkv(r, a, eps="rms")
+    d[a + ".attention.head_count"] = n
+    d[a + ".attention.head_count_kv"] = r.choice([k for k in range(1, n + 1) if n % k == 0])
+    d[a + ".token_shift_count"] = 1
+    return d, "time_mix_first" + ("|bias" if r.random() < 0.5 else "")
+
+
+@add("arwkv7")
+def _(r):
+    a = "arwkv7"
+    d, _ = rwkv(r, a, eps="rms")
+    d[a + ".token_shift_count"] = 1
+    return d, "time_mix_ln" if r.random() < 0.7 else "nothing"
+
+
 def setting(r, dev):
     s = {}
     s["ctx"] = r.choice([256, 300, 512, 1000, 2048, 4096, 8192, 8200, 16384, 32768, 65536])
