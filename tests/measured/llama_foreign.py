@@ -1116,6 +1116,57 @@ def _(r):
     return d, "time_mix_ln" if r.random() < 0.7 else "nothing"
 
 
+def sliding(r, d):
+    a = d["general.architecture"]
+    n = d[f"{a}.block_count"]
+    d[f"{a}.attention.sliding_window"] = r.choice([128, 512])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 4 != 0 for i in range(n)]
+    d[f"{a}.rope.freq_base_swa"] = 10000.0
+    return d
+
+
+@add("mimo2")
+def _(r):
+    a = "mimo2"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=r.choice([128, 192]))))
+    if d[a + ".attention.key_length"] == 192:
+        d[a + ".attention.value_length"] = 128
+        d[a + ".attention.head_count"] = n = r.choice([8, 16])
+        d[a + ".attention.head_count_kv"] = r.choice([1, 2, n // 8])
+    if r.random() < 0.5:
+        d[a + ".attention.value_scale"] = 0.707
+    return d, (QKV if r.random() < 0.7 else "nothing") + r"|attn_.*bias|blk\.0\.(ffn_.*exp|attn_sinks)|blk\.[1-9]\.ffn_(up|gate|down)\.|blk\.0\.ffn_gate_inp"
+
+
+@add("step35")
+def _(r):
+    a = "step35"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=128), shared=True))
+    n = d[a + ".block_count"]
+    d[a + ".rope.dimension_count_swa"] = 128
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 3.0])
+    h = d[a + ".attention.head_count"]
+    d[a + ".attention.head_count"] = [h if i % 4 == 0 else 2 * h for i in range(n)]
+    if r.random() < 0.5:
+        d[a + ".swiglu_clamp_exp"] = [7.0 * (i == n - 1) for i in range(n)]
+        d[a + ".swiglu_clamp_shexp"] = [7.0 * (i == n - 1) for i in range(n)]
+    some = r"blk\.0\.ffn_(.*exp|gate_inp)|blk\.[1-9]\.ffn_(up|gate|down)\."
+    return d, QKV + "|" + some + ("|attn_gate" if r.random() < 0.3 else "")
+
+
+@add("plamo2")
+def _(r):
+    a = "plamo2"
+    d = ssm(r, base(r, a, heads=128), True)
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    d[a + ".ssm.group_count"] = 0
+    d[a + ".attention.head_count_kv"] = [k if i % 2 else 0 for i in range(n)]
+    d[a + ".attention.key_length"] = d[a + ".attention.value_length"] = 128
+    return d, "nothing" + tie(r)
+
+
 def setting(r, dev):
     s = {}
     s["ctx"] = r.choice([256, 300, 512, 1000, 2048, 4096, 8192, 8200, 16384, 32768, 65536])
