@@ -56249,6 +56249,8 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_o_bias(vram__hf *h);
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
 VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
@@ -56357,6 +56359,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
@@ -59923,6 +59926,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -59958,8 +59976,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -59980,12 +59997,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -60722,7 +60734,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mul\n",
+    "drop%d{f %x} %p.mean %p.mul\n",
     "%p.mul_1"},
   {"gemma",
     "to %p.to %i dtype=f32\n"
@@ -60736,11 +60748,42 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add_1 %p.to_1 scalar=1\n"
     "mul %p.mul_1 %p.mul %p.add_1\n"
     "type_as %p.type_as %p.mul_1 %i\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p.type_as"},
+  {"rms_late",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "{dtype_as %p.to_1 %p.mul_1 %i}{!dto %p.to_1 %p.mul_1 dtype=model}\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"olmo_norm",
+    "to %p.to %i dtype=f32\n"
+    "layer_norm %p.layer_norm %p.to normalized_shape=%z elementwise_affine=0\n"
+    "to %p.to_1 %p.layer_norm dtype=model\n"
+    "{fdrop%d %x\n}",
+    "%p.to_1"},
+  {"nemotron_norm",
+    "parameter %p.weight shape=[%z]\n"
+    "add %p.add %p.weight scalar=1\n"
+    "to %p.to %i autocast=1\n"
+    "to %p.to_1 %p.add autocast=1\n"
+    "parameter %p.bias shape=[%z]\n"
+    "to %p.to_2 %p.bias autocast=1\n"
+    "drop %p.add\n"
+    "autocast off\n"
+    "layer_norm %p.layer_norm %p.to %p.to_1 %p.to_2 normalized_shape=%z\n"
+    "{fdrop%d %x\n}"
+    "autocast on\n",
+    "%p.layer_norm"},
   {"layer_norm",
     "layer_norm %p %i normalized_shape=%z\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p"},
   {"cohere_norm",
     "to %p.to %i dtype=f32\n"
@@ -60757,7 +60800,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "to %p.to_1 %p.weight dtype=f32\n"
     "mul %p.mul_1 %p.to_1 %p.mul\n"
     "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "drop%d{f %x} %p.mean %p.mean_1\n",
     "%p.to_2"},
   /* ---- before the layers ---- */
   {"inputs",
@@ -60885,12 +60928,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
     "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
-    "mul %p.mul_1 %p.cos scalar=1\n"
+    "mul %p.{?to_2}{!?mul_1} %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
-    "mul %p.mul_2 %p.sin scalar=1\n"
-    "to %p.to_2 %p.mul_1 dtype=model\n"
-    "to %p.to_3 %p.mul_2 dtype=model\n"
-    "drop %p.mul %p.cat %p.mul_1\n",
+    "mul %p.{?to_3}{!?mul_2} %p.sin scalar=1\n"
+    "{!?to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n}"
+    "drop %p.mul %p.cat{!? %p.mul_1}\n",
     NULL},
   /* ---- attention ---- */
   {"rotary",
@@ -60913,8 +60956,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
     "~l|%Av_proj %Aview_2 %Atranspose_2\n"
-    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
-    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
   /* apply_rotary_pos_emb; %r: the module of cos and sin */
   {"rotate",
@@ -60972,7 +61015,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
     "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_7\n"
+    "{!/drop %Aslice_7\n}"
     "slice %Aslice_8 %V dim=0 colon=1\n"
     "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
@@ -60980,9 +61023,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n",
+    "{!/drop %Aslice_11\n}",
     NULL},
-  {"attend",
+  {"repeated",
+    "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
+    NULL},
+  {"attend_plain",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -60990,8 +61036,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
     "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "drop{w{g{!1<repeated>}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
+    NULL},
+  {"attend",
+    "<attend_plain>"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
@@ -61012,7 +61061,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "matmul %Amatmul %f %V\n"
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "drop{g<repeated>} %Amatmul\n"
     "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
@@ -61093,7 +61142,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
     "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
     "add @add_1 @add %u\n"
-    "drop %x %y %m\n"
+    "drop {!l{+%Badd_1 }}%x {-%Ac_proj }%y %m{- @mlp.c_proj}\n"
     "~x|@add_1\n",
     NULL},
   {"gpt2_last",
@@ -61152,6 +61201,249 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop{l %x} @mlp.down_proj\n"
     "~x|@add_1\n",
     NULL},
+  /* all matrices before all views (OLMo, StableLM); q: norms of all heads; c: values are clipped */
+  {"all_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n~q|%Aq_proj\n"
+    "{q&%Aq_norm|%q|q|$Q|-\n}"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n~k|%Ak_proj\n"
+    "{q&%Ak_norm|%k|k|$K|-\n}"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %k shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~f|%q %k \n~a|%q\n~c|%k\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  /* in f32, and back */
+  {"rotate_f32",
+    "<angles_of>~j|%q\n<turn>~j|%k\n~g|_1\n<turn>"
+    "type_as %Ato %Aadd %k\n"
+    "type_as %Ato_1 %Aadd_1 %k\n"
+    "drop %a %c %Aview %q %Aview_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato\n~k|%Ato_1\n",
+    NULL},
+  {"olmo2_attention",
+    "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\n"
+    "drop %l %q %k\n",
+    NULL},
+  /* norms behind attention and the MLP, none before; e: what they drop */
+  {"behind_norm",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|{4%Ao_proj}{!4-}\n"
+    "add @add %x %y\n~m|@add\n",
+    NULL},
+  {"behind_end",
+    "order @post_attention_layernorm.weight\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|{4@mlp.down_proj}{!4-}\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"olmo_attention",
+    "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n %l %q %k\n",
+    NULL},
+  {"plain_norm_2",
+    "add @add %x %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"plain_end",
+    "drop %m\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  /* GLM, ERNIE: cosines of neighbours are made of half of them */
+  {"pair_angles",
+    "unsqueeze %Acos_all %r.to_2 dim=1\n"
+    "unsqueeze %Asin_all %r.to_3 dim=1\n"
+    "slice %Acos_half %Acos_all dim=3 end=$r\n"
+    "repeat_interleave %Acos %Acos_half repeats=2 dim=-1\n"
+    "drop %Acos_all\n"
+    "slice %Asin_half %Asin_all dim=3 end=$r\n"
+    "repeat_interleave %Asin %Asin_half repeats=2 dim=-1\n"
+    "drop %Asin_all\n"
+    "~g|\n",
+    NULL},
+  {"glm_rotate",
+    "<pair_angles><rotated>"
+    "~j|%Arotated\n<turn_pairs>~j|%Arotated_1\n~g|_1\n<turn_pairs>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"glm_end",
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"glm4_norms",
+    "&@post_self_attn_layernorm|%Ao_proj|y|$h|%Ao_proj\n"
+    "add @add %x %y\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"glm4_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight @post_self_attn_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "&@post_mlp_layernorm|@mlp.down_proj|y|$h|@mlp.down_proj\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"turn_pairs_f32",
+    "to %Ato%g %j dtype=f32\n"
+    "mul %Amul%g %Ato%g %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "to %Aturned_f32%g %Aturned%g dtype=f32\n"
+    "drop %Astack%g\n"
+    "mul %Aturned_mul%g %Aturned_f32%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n",
+    NULL},
+  {"ernie_rotate",
+    "<pair_angles>~j|%q\n<turn_pairs_f32>~j|%k\n~g|_1\n<turn_pairs_f32>"
+    "type_as %Aback %Aadd %q\n"
+    "type_as %Aback_1 %Aadd_1 %q\n"
+    "drop %Aq_proj %Aview %Ak_proj %Aview_1 %k %Acos %Asin %Aadd\n"
+    "~q|%Aback\n~k|%Aback_1\n",
+    NULL},
+  /* Phi, StableLM: a part of a head is rotated */
+  {"phi_rotate",
+    "<rotated><angles_of>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "drop %Arotated %Arotated_1 %Acos %Asin\n"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n",
+    NULL},
+  {"phi_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv>"
+    "{4&%Aq_layernorm|%q|q|$d|%Aq_proj %Aview\n"
+    "&%Ak_layernorm|%k|k|$d|%Ak_proj %Aview_1\n}"
+    "<phi_rotate>"
+    "{!4~a|%Aq_proj %Aview %Atranspose\n~c|%Ak_proj %Aview_1 %Atranspose_1\n}"
+    "{4~a|%q\n~c|%k\n}"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h\n"
+    "{4order %Aq_layernorm %Ak_layernorm\n}"
+    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "~y|%Adense\n;@resid_dropout|y|C\n",
+    NULL},
+  {"phi_mlp",
+    "linear @mlp.fc1 %n out_features=$i\n"
+    "^@mlp.activation_fn|@mlp.fc1|a\n"
+    "linear @mlp.fc2 %a out_features=$h\n"
+    "order @input_layernorm\n"
+    "~u|@mlp.fc2\n;@resid_dropout_1|u|C\n"
+    "add @add %y %u\n"
+    "add @add_1 @add %x\n"
+    "drop %n {-%Adense }%y{- @mlp.fc2} %u\n"
+    "~x|@add_1\n",
+    NULL},
+  {"phi_last",
+    "&%Bfinal_layernorm|%x|n|$h|\n"
+    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    NULL},
+  {"stablelm_attention",
+    "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
+    "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
+    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    NULL},
+  {"stablelm_end",
+    "~u|@mlp.down_proj\n;@dropout|u|C\n",
+    NULL},
+  /* StarCoder2 */
+  {"starcoder2_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n"
+    "{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"starcoder2_mlp",
+    "linear @mlp.c_fc %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h{!u bias=0}\n"
+    "order @input_layernorm @post_attention_layernorm\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "drop %m\n"
+    "add @add_1 @add %u\n"
+    "~f|{- @mlp.c_proj}\n<let_go>~x|@add_1\n",
+    NULL},
+  /* a layer's input, of the first only what is not the embedding, and %f */
+  {"let_go",
+    "{ldrop %x%f\n}{!l{!+drop %x%f\n}{+{-drop%f\n}}}",
+    NULL},
+  {"embed_dropout",
+    ";%Bdropout|x|S\n",
+    NULL},
+  /* GPT-NeoX: heads of q, k and v one behind the other */
+  {"neox_embedding",
+    "~B|gpt_neox.\n~N|%Blayers.\n"
+    "embedding %Bembed_in %I num_embeddings=$v embedding_dim=$h\n~t|%Bembed_in\n~x|%t\n"
+    "<masks>;%Bemb_dropout|x|S\n~e|%x\n",
+    NULL},
+  {"neox_attention",
+    "~A|@attention.\n"
+    "&@input_layernorm|%x|n|$h|\n"
+    "linear %Aquery_key_value %n out_features=$3{!b bias=0}\n"
+    "view %Aview %Aquery_key_value shape=[N,S,$n,$9]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "chunk %Achunk.0,%Achunk.1,%Achunk.2 %Atranspose chunks=3 dim=-1\n"
+    "~q|%Achunk.0\n~k|%Achunk.1\n~v|%Achunk.2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "~y|%Adense\n;@post_attention_dropout|y|C\n",
+    NULL},
+  /* Z: attention and MLP side by side */
+  {"neox_mlp",
+    "{!Zadd @add %y %x\n~m|@add\n}"
+    "&@post_attention_layernorm|{Z%x}{!Z@add}|m|$h|\n"
+    "order %Aquery_key_value %Adense\n"
+    "linear @mlp.dense_h_to_4h %m out_features=$i\n"
+    "^@mlp.act|@mlp.dense_h_to_4h|a\n"
+    "linear @mlp.dense_4h_to_h %a out_features=$h\n"
+    "drop %m\n"
+    "~u|@mlp.dense_4h_to_h\n;@post_mlp_dropout|u|C\n"
+    "{Zadd @add %u %y\n"
+    "add @add_1 @add %x\n"
+    "drop {-%Adense }%y{- @mlp.dense_4h_to_h} %u\n}"
+    "{!Zadd @add_1 %u @add\n~f|{- %Adense @mlp.dense_4h_to_h}\n<let_go>}"
+    "~x|@add_1\n",
+    NULL},
+  {"neox_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    NULL},
+  /* Nemotron */
+  {"nemotron_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1 %Aadd\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"nemotron_order",
+    "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -61192,7 +61484,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
+    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -61282,6 +61574,67 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
+  {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+  {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+  {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
+    "<last_norm>", 0, 0},
+  {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
+    "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
+    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+  {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
+    "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
+    "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
+    "<embedding><masks><embed_dropout><rope>",
+    "<starcoder2_attention><starcoder2_mlp>",
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
+    0, 0},
+  {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
+    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+  {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
+    "<last_norm>", 0, 0},
+  {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
+    "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate>"
+    "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "~n|%x\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
 };
 /* clang-format on */
@@ -61528,13 +61881,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "order %Bembeddings.token_type_embeddings\n"
     "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
   {"project",
-    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    "{blinear %Bembeddings_project %x out_features=$h\n{+drop %E\n}~x|%Bembeddings_project\n}",
     NULL},
   /* create_position_ids_from_input_ids: tokens that pad have none */
   {"roberta_embeddings",
@@ -61559,11 +61912,23 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
-    "order %Bembeddings.position_embeddings\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "{x<order_places>}{!x{!m{!t<order_places>}}}"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"order_places",
+    "order %Bembeddings.position_embeddings\n",
+    NULL},
+  /* XLM-RoBERTa and CamemBERT (no x) define their heads before the encoder */
+  {"order_encoder",
+    "order %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings %Bembeddings.LayerNorm "
+    "%Bembeddings.position_embeddings<each_layer>\n",
+    NULL},
+  {"ordered_layer",
+    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -61571,7 +61936,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
@@ -61605,14 +61970,14 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
     "add @attention.output.add %y %x\n"
     "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
-    "drop %Acontiguous_1 %y\n"
+    "drop %Acontiguous_1 {-@attention.output.dense }%y\n"
     "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
     "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
     "linear @output.dense %a out_features=$h\n"
     "~y|@output.dense\n;@output.dropout|y|C\n"
     "add @output.add %y @attention.output.LayerNorm\n"
     "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
-    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @attention.output.LayerNorm %a {-@output.dense }%y\n"
     "~x|@output.LayerNorm\n",
     NULL},
   {"distilbert_layer",
@@ -61629,7 +61994,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
     "add @add_1 %y @sa_layer_norm\n"
     "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
-    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @sa_layer_norm {-@ffn.lin2 }%y\n"
     "~x|@output_layer_norm\n",
     NULL},
 
@@ -61642,7 +62007,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|%Bpooler\n<first_token>"
     "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
     "tanh %Bpooler.activation %Bpooler.dense\n"
-    "drop %e %Bpooler.select\n",
+    "drop {+%E }%e %Bpooler.select\n",
     NULL},
   /* a bare model's: the mean of what it gives */
   {"bare",
@@ -61690,10 +62055,11 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{mlinear lm_head.dense %x out_features=$h\n"
     "gelu lm_head.gelu lm_head.dense\n"
     "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
     "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
-    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
     "{!m{!t<bare><roberta_places><bare_end>}}",
@@ -61702,11 +62068,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|classifier\n<first_token>"
     "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
     "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
-    "linear classifier.dense %y out_features=$h\n",
+    "linear classifier.dense %y out_features=$h\n"
+    "{=drop classifier.slice_1\n}",
     NULL},
   {"class_output",
-    ";classifier.dropout_1|y|9\n"
+    "~f|%y\n;classifier.dropout_1|y|9\n"
     "linear classifier.out_proj %y out_features=$7\n"
+    "{=drop %f\n}"
     "~o|classifier.out_proj\n",
     NULL},
   {"electra_head",
@@ -61731,7 +62099,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "relu relu pre_classifier\n"
     "~y|relu\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
-    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "~o|classifier\n~j|labels\n~i|{= relu} %y classifier\n<class_loss><encoder_end>}"
     "{!m{!t<bare><bare_end>}}",
     NULL},
 };
@@ -61743,12 +62111,18 @@ static const vram__hf_lines vram__hf_encoder_rows[] = {
   {"electra", "n", "hidden_act", "gelu", "layer_norm",
     "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
     "<bert_layer>", "<electra_head>", 0, 0},
-  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+  {"roberta", "nx", "hidden_act", "gelu", "layer_norm",
     "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
     "<bert_layer>", "<roberta_head>", 0, 0},
   {"distilbert", "n", "activation", "gelu", "layer_norm",
     "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
     "<distilbert_layer>", "<distilbert_head>", 0, 0},
+  {"xlm-roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"camembert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
 };
 /* clang-format on */
 
@@ -61966,11 +62340,14 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      <name|argument|...>       a part, where %1, %2, ... are the arguments
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
+                               goes with its input, which autocast gives another dtype, - nothing;
+                               behind =: of which it does not; behind +: at the end of the model
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
-                               with p=%D                                                          */
+                               with p=%D
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
 
 /* ---- parts ---- */
 
@@ -62168,6 +62545,8 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
+  else if (vram__text_is(s, len, "each_layer"))
+    vram__hf_each_layer(w);
   else {
     part = vram__hf_part_find(s, len);
     if (part)
@@ -62204,8 +62583,13 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     s = vram__hf_field(w, s, drop, sizeof drop);
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+' && *drop != '=';
+    *w->drop = 0;
+    if (*drop && *drop != '-') {
+      uint32_t n = 0;
+      vram__text_puts(w->drop, sizeof w->drop, &n, " ");
+      vram__text_puts(w->drop, sizeof w->drop, &n, drop + (*drop == '+' || *drop == '='));
+    }
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
   vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
@@ -62724,6 +63108,11 @@ static const struct {
   const char *type, *key[4];
   uint32_t none, none_9; /* millionths */
 } vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
     {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
     {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
     {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
@@ -62763,8 +63152,9 @@ static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, ui
 
 /* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
 static void vram__hf_dropout_keys(vram__hf_pen *w) {
-  static const char letter[] = "DCS9";
+  static const char letter[] = "DCS9", zero[] = "_-+=";
   uint32_t i, k = 0;
+  int is_zero;
   while (*vram__hf_dropouts[k].type &&
          !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
     k++;
@@ -62780,9 +63170,10 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
-    *vram__hf_flag_of(w, letter[i]) =
-        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
-                                  vram__text_is(text, vram__text_len(text), "0")));
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
@@ -62805,16 +63196,24 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
              {"gemma2", "use_bidirectional_attention", 0},
              {"gemma3_text", "use_bidirectional_attention", 0},
              {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
     if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
         vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
       vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -62839,6 +63238,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
              {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
              {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
              {'5', (c->heads + c->kv_heads) * c->head_dim},
              {'6', 2 * c->intermediate},
@@ -62853,17 +63253,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
-  *vram__hf_flag_of(w, '4') =
-      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
-      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
@@ -62884,6 +63282,15 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
+}
+
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
+  }
 }
 
 /* Masks and angles that the model makes, and which class of an encoder it is. */
@@ -62912,7 +63319,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  *vram__hf_flag_of(w, 'P') = (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
@@ -65899,6 +66307,11 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
     VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
     VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66052,6 +66465,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -70887,6 +71302,12 @@ static const vram__build_row vram__build_rows[] = {
     {"granite_swa", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
     {"llama-embed", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},

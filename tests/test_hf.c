@@ -553,7 +553,7 @@ static uint64_t digest_text(int64_t *lines) {
     ++*lines;
     h = digest_add(h, line, op);
     if (strncmp(line, "drop ", 5) && strncmp(line, "order ", 6) && strncmp(line, "output ", 7) &&
-        strncmp(line, "infer ", 6))
+        strncmp(line, "infer ", 6) && strncmp(line, "autocast ", 9))
       define(line + op + 1, strcspn(line + op + 1, " \n"));
     for (word = line + op; word < end;) {
       const size_t n = strcspn(++word, " \n");

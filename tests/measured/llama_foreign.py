@@ -969,6 +969,22 @@ def _(r):
     return d, QKV + B + tie(r) + r.choice(["", "|attn_sinks"])
 
 
+def _pattern(r, d, x):
+    a = d["general.architecture"]
+    d[f"{a}.attention.sliding_window"] = r.choice([512, 4096])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 3 != 2 for i in range(d[f"{a}.block_count"])]
+    d[f"{a}.swiglu_clamp_exp"] = [7.0] * d[f"{a}.block_count"]
+
+
+simple("spark2_5", free_head=True)
+simple("maple", free_head=True, moe={})
+simple("muse-glimmer", free_head=True, extra={"logit_scale": 0.5, "attention.sliding_window": 1024})
+simple("qwen3tts", free_head=True, extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0})
+simple("nanbeige", absent=QKV + B + "|rope_freqs")
+varied("spark2_5", _pattern)
+varied("maple", _pattern)
+
+
 def t5(name):
     @add(name)
     def _(r, name=name):
@@ -1380,7 +1396,7 @@ EDGES = {
 MORE = """deepseek2 mistral4 nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert gemma-embedding dream
 llada llada-moe rnd1 phi2 phimoe grok dbrx olmo apertus refact jais arctic deci smallthinker bailingmoe2 minicpm3 plm exaone-moe
 afmoe laguna cohere2moe grovemoe plamo plamo3 openelm chameleon cogvlm bitnet t5 t5encoder mellum jais2 hunyuan_vl hy_v3 paddleocr
-granite_swa deepseek2-ocr llama-embed"""
+granite_swa deepseek2-ocr llama-embed spark2_5 maple muse-glimmer nanbeige"""
 
 
 def golden():
