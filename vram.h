@@ -66297,7 +66297,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)
@@ -67904,6 +67904,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -69135,8 +69136,10 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
 }
 
 /* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
@@ -69283,8 +69286,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -69299,7 +69316,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -69468,7 +69486,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -69572,7 +69590,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -69641,6 +69659,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -69657,7 +69688,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -69671,7 +69708,10 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
   const vram__graph_node *n = vram__build_at(b, x);
   const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
   y = vram__build_view(b, y, n0, n1, n2);
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
   z = vram__build_node(b, n0, n1, n2, z);
   return vram__build_glu(b, z, y, n0);
@@ -69726,6 +69766,36 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
                          "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 /* falcon-h1: attention and a scan on the same input, normed for each. */
@@ -70130,8 +70200,11 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
   const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
-  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
-  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
   return i;
 }
 
@@ -70945,8 +71018,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
@@ -71239,6 +71314,10 @@ static const vram__build_row vram__build_rows[] = {
     {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
     {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
