@@ -588,8 +588,8 @@ static void unwritten(void) {
   static char small[16];
   const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
-  EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
-  TEXT(error.text, "no lines of the text form are known of model_type jamba");
+  EQUAL(write_text("{\"model_type\":\"electra\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type electra");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
         VRAM_ERR_UNSUPPORTED);

@@ -13,7 +13,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "{ttype_as %p.to_1 %p.mul %i}{!tto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop{d %d}{f %d %x} %p.mean %p.mul\n",
@@ -328,7 +328,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
-    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{ito logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -337,7 +338,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{ito head alias dtype=model\n}"
+    "linear lm_head {ihead}{!ialias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -351,6 +353,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %n alias %o to pad\n"
     "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
     "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{-<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},

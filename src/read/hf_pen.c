@@ -8,11 +8,12 @@
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not
-     <name>  a part
+     <name>  a part; <*name> once for each token, <#name> for each
+                             layer
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
+                               at the end of the model, behind =: it has the model's dtype
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D                                                          */
@@ -23,9 +24,10 @@
 static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
-                  : vram__hf_latent_decoders();
+         : i == 2 ? vram__hf_latent_decoders()
+                  : vram__hf_state_decoders();
 }
-enum { VRAM__HF_BOOKS = 3 };
+enum { VRAM__HF_BOOKS = 4 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -90,9 +92,27 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
 
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
+  const char *const begin = s;
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -129,6 +149,13 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '~':
       s = vram__hf_rename(w, s);
       continue;
+    case 'S':
+      if (*vram__hf_flag_of(w, '0') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
     default:
       plain[0] = *s;
       vram__hf_letters(w, t, plain);
@@ -189,12 +216,28 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
+/* <*name>, <#name>: its lines for each token or layer, $#; .: it is the last one. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_flag_of(w, '.') = i + 1 == rounds;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
 /* <name>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
   uint32_t n = 0;
   while (s[n] && s[n] != '>')
     n++;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, n);
+    return s + n + (s[n] != 0);
+  }
   if (vram__text_is(s, n, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
   else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
@@ -224,7 +267,8 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
     *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
+    *vram__hf_flag_of(w, 't') = *drop && *drop != '+' && *drop != '=';
+    vram__memory_copy(w->drop, drop + (*drop == '+' || *drop == '='), sizeof drop - 1);
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
   vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);

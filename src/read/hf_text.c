@@ -110,7 +110,9 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!c->head_dim || c->head_dim % 2)
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -139,7 +141,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  *vram__hf_flag_of(w, 'P') =
+      *vram__hf_flag_of(w, 'n') || (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i));
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
@@ -148,6 +151,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_flag_of(w, '9') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -177,6 +181,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     *vram__hf_flag_of(w, w->row->flags[i]) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -255,7 +260,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!0 S=$S}\n",
                "");
   vram__hf_set(w, 'I', "input_ids");
   vram__hf_say(w, NULL, "<inputs>", "");

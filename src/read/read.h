@@ -351,6 +351,15 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 enum { VRAM__HF_MAX_LAYERS = 4096 };
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
@@ -380,6 +389,7 @@ typedef struct vram__hf_book {
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
