@@ -4874,6 +4874,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -56275,6 +56276,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 VRAM__FN vram__hf_book vram__hf_state_decoders(void);
+VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -56284,12 +56286,19 @@ enum {
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
 };
 
+/* The arguments of a part that is being said, and what it was called in. */
+typedef struct vram__hf_called {
+  const struct vram__hf_called *by;
+  const char *argument[8];
+} vram__hf_called;
+
 typedef struct vram__hf_pen {
   vram__hf h;
   vram_hf_config c;
   const vram__hf_lines *row;
   const vram__hf_part *norm, *activation;
   const vram_sink *sink;
+  const vram__hf_called *called;
   vram_hf_sizes size;
   uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
   uint64_t number[128];
@@ -56343,6 +56352,19 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
+
+/* diffusers.c: what its lines share with those of denoiser.c */
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none);
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain);
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* denoiser.c: is it a class with a row there? Its lines. */
+VRAM__FN int vram__denoiser_is(const vram_file_text *kind);
+VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
+                                   const vram_hf_sizes *sizes);
 
 /* diffusers.c: is it a config.json of diffusers whose lines are known? Then they are written. */
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes);
@@ -58650,6 +58672,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59362,6 +59385,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
@@ -62065,8 +62089,8 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not
-     <name>  a part; <*name> once for each token, <#name> for each
-                             layer
+     <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype; behind +:
@@ -62081,9 +62105,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-                  : vram__hf_state_decoders();
+         : i == 3 ? vram__hf_state_decoders()
+                  : vram__hf_denoisers();
 }
-enum { VRAM__HF_BOOKS = 4 };
+enum { VRAM__HF_BOOKS = 5 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -62144,6 +62169,7 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 }
 
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s);
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number);
 static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
@@ -62183,7 +62209,10 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       vram__hf_letters(w, t, w->path);
       break;
     case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      if (next >= '1' && next <= '8')
+        vram__hf_argument(w, t, next);
+      else
+        vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
       s++;
       break;
     case '$':
@@ -62284,28 +62313,47 @@ static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *nam
   }
 }
 
-/* <name>: its lines; of a cache and masks in a generation hf_generate.c has them. */
+/* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
-  uint32_t n = 0;
-  while (s[n] && s[n] != '>')
-    n++;
+  vram__hf_called call;
+  uint32_t len = 0, n, arguments = 0;
+  vram__memory_zero(&call, sizeof call);
+  while (s[len] && s[len] != '>' && s[len] != '|')
+    len++;
+  for (n = len; s[n] && s[n] != '>'; n++)
+    if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
+      call.argument[arguments++] = s + n + 1;
   if (*s == '*' || *s == '#') {
-    vram__hf_rounds(w, t, s, n);
+    vram__hf_rounds(w, t, s, len);
     return s + n + (s[n] != 0);
   }
-  if (vram__text_is(s, n, "cache"))
+  call.by = w->called;
+  w->called = &call;
+  if (vram__text_is(s, len, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
-  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
+  else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else {
-    part = vram__hf_part_find(s, n);
+    part = vram__hf_part_find(s, len);
     if (part)
       vram__hf_say(w, t, part->lines, "");
     else
       vram__hf_refuse(w, "a part without lines of model_type ", w->c.family);
   }
+  w->called = call.by;
   return s + n + (s[n] != 0);
+}
+
+/* An argument, with those of the part that it was written in. */
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number) {
+  const vram__hf_called *const call = w->called;
+  const char *const s = call ? call->argument[number - '1'] : NULL;
+  if (!s)
+    return;
+  w->called = call->by;
+  vram__hf_say(w, t, s, "|>");
+  w->called = call;
 }
 
 /* &path|input|c|size|drop, ^path|input|c */
@@ -63047,6 +63095,1431 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   return w->h.result;
 }
 
+/* >>read/denoiser    transformers of diffusers and their text encoders as a model in the text form:
+   a row for each class, with what its config.json calls its numbers, and its lines: as diffusers
+   0.42 and transformers 5.23 run under torch 2.15 in eval mode (models/transformers,
+   embeddings.py, normalization.py, attention.py, attention_processor.py; transformers/models/t5).
+ */
+
+/* What is put in, beside what hf_pen.c and diffusers.c say of it: numbers as the row of a class
+   names them (h and w are sizes of the latents, S tokens of the text, f what a feed-forward gives,
+   2, 3, 6, 9 so many times the width); %x the image, %y the text, %e the embedding of the timestep;
+   {l...} in the last block only. */
+
+/* clang-format off */
+
+/* ---- parts ---- */
+
+/* Timesteps with flip_sin_to_cos: path, of what, what else is let go of */
+static const char vram__denoiser_time[] =
+  "arange %1.arange shape=[$r]\n"
+  "mul %1.mul %1.arange scalar=1\n"
+  "div %1.div %1.mul scalar=1\n"
+  "exp %1.exp %1.div\n"
+  "slice %1.slice %2 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "to %1.to %1.unsqueeze dtype=f32\n"
+  "unsqueeze %1.unsqueeze_1 %1.exp dim=0\n"
+  "slice %1.slice_1 %1.unsqueeze_1 dim=1 colon=1\n"
+  "mul %1.mul_1 %1.to %1.slice_1\n"
+  "drop %1.exp\n"
+  "mul %1.mul_2 %1.mul_1 scalar=1\n"
+  "sin %1.sin %1.mul_2\n"
+  "cos %1.cos %1.mul_2\n"
+  "cat %1.cat %1.sin %1.cos dim=-1\n"
+  "drop %1.mul_2\n"
+  "slice %1.slice_2 %1.cat dim=0 colon=1\n"
+  "slice %1.slice_3 %1.slice_2 dim=1 start=$r\n"
+  "slice %1.slice_4 %1.cat dim=0 colon=1\n"
+  "slice %1.slice_5 %1.slice_4 dim=1 end=$r\n"
+  "cat %1.cat_1 %1.slice_3 %1.slice_5 dim=-1\n"
+  "drop%3 %1.div %1.cat\n";
+
+/* TimestepEmbedding: path, of what, width */
+static const char vram__denoiser_embedder[] =
+  "linear %1.linear_1 %2 out_features=%3\n"
+  "silu %1.act %1.linear_1\n"
+  "linear %1.linear_2 %1.act out_features=%3\n";
+
+/* AdaLayerNormZero up to its result: path, of what, chunks, width of all, names of more chunks */
+static const char vram__denoiser_zero[] =
+  "silu %1.silu %e\n"
+  "linear %1.linear %1.silu out_features=%4\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2%5 %1.linear chunks=%3 dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c elementwise_affine=0\n"
+  "slice %1.slice %1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "add %1.add %1.unsqueeze scalar=1\n"
+  "mul %1.mul %1.norm %1.add\n"
+  "slice %1.slice_1 %1.chunk.0 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.slice_1 dim=1\n"
+  "add %1.add_1 %1.mul %1.unsqueeze_1\n";
+
+/* AdaLayerNormContinuous: path, of what, what it lets go of */
+static const char vram__denoiser_continuous[] =
+  "silu %1.silu %e\n"
+  "type_as %1.to %1.silu %2\n"
+  "linear %1.linear %1.to out_features=$2\n"
+  "chunk %1.chunk.0,%1.chunk.1 %1.linear chunks=2 dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c elementwise_affine=0\n"
+  "add %1.add %1.chunk.0 scalar=1\n"
+  "slice %1.slice %1.add dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "slice %1.slice_1 %1.unsqueeze dim=2 colon=1\n"
+  "mul %1.mul %1.norm %1.slice_1\n"
+  "drop %1.add\n"
+  "slice %1.slice_2 %1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.slice_2 dim=1\n"
+  "slice %1.slice_3 %1.unsqueeze_1 dim=2 colon=1\n"
+  "add %1.add_1 %1.mul %1.slice_3\n"
+  "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "to %1.to_1 %1.mul dtype=model\n"
+  "parameter %1.weight shape=[%3]\n"
+  "%5"
+  "mul %1.mul_1 %1.to_1 %1.weight\n"
+  "drop%4 %1.mean\n";
+
+/* T5LayerNorm: path, of what */
+static const char vram__denoiser_t5_norm[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "to %1.to_1 %1.mul dtype=model\n"
+  "parameter %1.weight shape=[$c]\n"
+  "mul %1.mul_1 %1.weight %1.to_1\n";
+
+/* Three linear layers: path, names, of what */
+static const char vram__denoiser_three[] =
+  "linear %1.%2 %5 out_features=$c\n"
+  "linear %1.%3 %5 out_features=$c\n"
+  "linear %1.%4 %5 out_features=$c\n";
+
+/* Heads of queries, keys and values, behind each other: path, names of the layers, tokens, what
+   the names of the heads begin with */
+static const char vram__denoiser_heads[] =
+  "view %1.%6view %1.%2 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose %1.%6view dim0=1 dim1=2\n"
+  "view %1.%6view_1 %1.%3 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose_1 %1.%6view_1 dim0=1 dim1=2\n"
+  "view %1.%6view_2 %1.%4 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose_2 %1.%6view_2 dim0=1 dim1=2\n";
+
+/* Attention of a BasicTransformerBlock: path, of what, keys of what, their tokens, a mask */
+static const char vram__denoiser_basic[] =
+  "linear %1.to_q %2 out_features=$c\n"
+  "linear %1.to_k %3 out_features=$c\n"
+  "linear %1.to_v %3 out_features=$c\n"
+  "view %1.view_q %1.to_q shape=[N,$p,$n,$d]\n"
+  "transpose %1.transpose %1.view_q dim0=1 dim1=2\n"
+  "view %1.view_k %1.to_k shape=[N,%4,$n,$d]\n"
+  "transpose %1.transpose_1 %1.view_k dim0=1 dim1=2\n"
+  "view %1.view_v %1.to_v shape=[N,%4,$n,$d]\n"
+  "transpose %1.transpose_2 %1.view_v dim0=1 dim1=2\n"
+  "scaled_dot_product_attention %1.sdpa %1.transpose %1.transpose_1 %1.transpose_2%5\n"
+  "transpose %1.transpose_3 %1.sdpa dim0=1 dim1=2\n"
+  "reshape %1.reshape %1.transpose_3 shape=[N,$p,$c]\n"
+  "drop %1.sdpa\n"
+  "type_as %1.to %1.reshape %1.transpose\n"
+  "linear %1.to_out.0 %1.to out_features=$c\n"
+  "div %1.div %1.to_out.0 scalar=1\n";
+
+static const char vram__denoiser_basic_end[] =
+  " %1.to_q %1.to_k %1.to_v %1.view_q %1.transpose %1.view_k %1.transpose_1 %1.view_v"
+  " %1.transpose_2\n";
+
+/* A norm with scale and shift of AdaLayerNormZero: norm, of what, the first norm, what the names
+   begin with */
+static const char vram__denoiser_modulate[] =
+  "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
+  "drop %3.add_1\n"
+  "slice %4slice %3.chunk.4 dim=0 colon=1\n"
+  "unsqueeze %4unsqueeze_1 %4slice dim=1\n"
+  "add %4add_1 %4unsqueeze_1 scalar=1\n"
+  "mul %4mul_1 %1 %4add_1\n"
+  "slice %4slice_1 %3.chunk.3 dim=0 colon=1\n"
+  "unsqueeze %4unsqueeze_2 %4slice_1 dim=1\n"
+  "add %4add_2 %4mul_1 %4unsqueeze_2\n"
+  "drop %1\n";
+
+/* FeedForward, gelu-approximate: path, of what */
+static const char vram__denoiser_forward[] =
+  "linear %1.net.0.proj %2 out_features=$f\n"
+  "gelu %1.net.0.gelu %1.net.0.proj approximate=tanh\n"
+  "linear %1.net.2 %1.net.0.gelu out_features=$c\n";
+
+/* Heads with an RMSNorm, rotated by pairs (apply_rotary_emb): name of the result, of what */
+static const char vram__denoiser_rotate[] =
+  "unsqueeze @attn.%1.unsqueeze pos_embed.to_7 dim=0\n"
+  "slice @attn.%1.slice @attn.%1.unsqueeze dim=1 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_1 @attn.%1.slice dim=2\n"
+  "slice @attn.%1.slice_1 @attn.%1.unsqueeze_1 dim=3 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_2 pos_embed.to_8 dim=0\n"
+  "slice @attn.%1.slice_2 @attn.%1.unsqueeze_2 dim=1 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_3 @attn.%1.slice_2 dim=2\n"
+  "slice @attn.%1.slice_3 @attn.%1.unsqueeze_3 dim=3 colon=1\n"
+  "view @attn.%1.cos @attn.%1.slice_1 shape=[1,$t,1,$d]\n"
+  "view @attn.%1.sin @attn.%1.slice_3 shape=[1,$t,1,$d]\n"
+  "drop @attn.%1.slice_1\n"
+  "reshape @attn.%1.reshape %2 shape=[N,$t,$n,$b,2]\n"
+  "unbind @attn.%1.unbind.0,@attn.%1.unbind.1 @attn.%1.reshape dim=-1\n"
+  "neg @attn.%1.neg @attn.%1.unbind.1\n"
+  "stack @attn.%1.stack @attn.%1.neg @attn.%1.unbind.0 dim=-1\n"
+  "flatten @attn.%1.flatten @attn.%1.stack start_dim=3\n"
+  "to @attn.%1.to %2 dtype=f32\n"
+  "mul @attn.%1.mul @attn.%1.to @attn.%1.cos\n"
+  "to @attn.%1.to_1 @attn.%1.flatten dtype=f32\n"
+  "mul @attn.%1.mul_1 @attn.%1.to_1 @attn.%1.sin\n"
+  "add @attn.%1.add @attn.%1.mul @attn.%1.mul_1\n"
+  "to @attn.%1 @attn.%1.add dtype=model\n"
+  "drop %2 @attn.%1.cos @attn.%1.sin @attn.%1.reshape @attn.%1.unbind.0 @attn.%1.unbind.1"
+  " @attn.%1.stack @attn.%1.flatten\n";
+
+/* Heads rotated as complex numbers: name of the result, of what, tokens, angles */
+static const char vram__denoiser_complex[] =
+  "to @attn.%1.to %2 dtype=f32\n"
+  "reshape @attn.%1.reshape @attn.%1.to shape=[N,%3,$n,$b,2]\n"
+  "view_as_complex @attn.%1.complex @attn.%1.reshape\n"
+  "unsqueeze @attn.%1.unsqueeze %4 dim=1\n"
+  "mul @attn.%1.mul @attn.%1.complex @attn.%1.unsqueeze\n"
+  "view_as_real @attn.%1.real @attn.%1.mul\n"
+  "flatten @attn.%1.flatten @attn.%1.real start_dim=3\n"
+  "type_as @attn.%1 @attn.%1.flatten %2\n"
+  "drop @attn.%1.to @attn.%1.reshape @attn.%1.complex @attn.%1.unsqueeze @attn.%1.mul"
+  " @attn.%1.real\n";
+
+/* Angles of one axis (get_1d_rotary_pos_embed in f64): number, half of its width */
+static const char vram__denoiser_axis[] =
+  "slice pos_embed.slice_%1 pos_embed.to dim=0 colon=1\n"
+  "select pos_embed.select_%1 pos_embed.slice_%1 dim=1 index=%1\n"
+  "arange pos_embed.arange_%1 shape=[%2] dtype=f64\n"
+  "div pos_embed.div_%1 pos_embed.arange_%1 scalar=1\n"
+  "rpow pos_embed.pow_%1 pos_embed.div_%1\n"
+  "reciprocal pos_embed.reciprocal_%1 pos_embed.pow_%1\n"
+  "mul pos_embed.scaled_%1 pos_embed.reciprocal_%1 scalar=1\n"
+  "drop pos_embed.pow_%1\n"
+  "div pos_embed.freqs_%1 pos_embed.scaled_%1 scalar=1\n"
+  "view pos_embed.view_%1 pos_embed.select_%1 shape=[$t,1]\n"
+  "mul pos_embed.outer_%1 pos_embed.view_%1 pos_embed.freqs_%1\n"
+  "cos pos_embed.cos_%1 pos_embed.outer_%1\n"
+  "repeat_interleave pos_embed.cosines_%1 pos_embed.cos_%1 repeats=2 dim=1\n"
+  "to pos_embed.to_cos_%1 pos_embed.cosines_%1 dtype=f32\n"
+  "sin pos_embed.sin_%1 pos_embed.outer_%1\n"
+  "repeat_interleave pos_embed.sines_%1 pos_embed.sin_%1 repeats=2 dim=1\n"
+  "to pos_embed.to_sin_%1 pos_embed.sines_%1 dtype=f32\n"
+  "drop pos_embed.select_%1 pos_embed.outer_%1\n";
+
+/* One half of get_2d_sincos_pos_embed: number */
+static const char vram__denoiser_sincos[] =
+  "select pos_embed.select_%1 pos_embed.grid dim=0 index=%1\n"
+  "arange pos_embed.omega_%1 shape=[$q] dtype=f64\n"
+  "div pos_embed.omega_div_%1 pos_embed.omega_%1 inplace=1 scalar=1\n"
+  "rpow pos_embed.pow_%1 pos_embed.omega_div_%1\n"
+  "reciprocal pos_embed.reciprocal_%1 pos_embed.pow_%1\n"
+  "mul pos_embed.scaled_%1 pos_embed.reciprocal_%1 scalar=1\n"
+  "drop pos_embed.omega_%1 pos_embed.omega_div_%1 pos_embed.pow_%1\n"
+  "reshape pos_embed.row_%1 pos_embed.select_%1 shape=[$p]\n"
+  "view pos_embed.column_%1 pos_embed.row_%1 shape=[$p,1]\n"
+  "mul pos_embed.outer_%1 pos_embed.column_%1 pos_embed.scaled_%1\n"
+  "sin pos_embed.sin_%1 pos_embed.outer_%1\n"
+  "cos pos_embed.cos_%1 pos_embed.outer_%1\n"
+  "cat pos_embed.cat_%1 pos_embed.sin_%1 pos_embed.cos_%1 dim=1\n"
+  "drop pos_embed.select_%1 pos_embed.scaled_%1 pos_embed.row_%1 pos_embed.outer_%1\n";
+
+/* Patches of an image */
+static const char vram__denoiser_patches[] =
+  "conv2d pos_embed.proj hidden_states out_channels=$c kernel_size=$P stride=$P\n"
+  "flatten pos_embed.flatten pos_embed.proj start_dim=2\n"
+  "transpose pos_embed.transpose pos_embed.flatten dim0=1 dim1=2\n";
+
+/* Patches put together again: of what */
+static const char vram__denoiser_image[] =
+  "reshape image.reshape %1 shape=[N,$u,$v,$P,$P,$o]\n"
+  "einsum einsum image.reshape equation=nhwpqc->nchpwq\n"
+  "reshape image einsum shape=[N,$o,$h,$w]\n";
+
+/* A norm, its shift, scale and gate: path, of what, chunk of three */
+static const char vram__denoiser_shift[] =
+  "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2 %3 chunks=3 dim=-1\n"
+  "unsqueeze %1.unsqueeze %1.chunk.0 dim=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.chunk.1 dim=1\n"
+  "unsqueeze %1.unsqueeze_2 %1.chunk.2 dim=1\n"
+  "add %1.add %1.unsqueeze_1 scalar=1\n"
+  "mul %1.mul %1 %1.add\n"
+  "add %1.add_1 %1.mul %1.unsqueeze\n"
+  "drop %1.chunk.0 %1.chunk.1 %1.unsqueeze_1\n";
+
+/* attn2 of SD 3.5 medium: the image alone */
+static const char vram__sd3_second[] =
+  "<three_linear|@attn2|to_q|to_k|to_v|@norm1.add_3>"
+  "<stream_heads|@attn2|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn2.norm_q|@attn2.transpose|$d| @attn2.to_q @attn2.view @attn2.transpose|>"
+  "<rms_norm|@attn2.norm_k|@attn2.transpose_1|$d| @attn2.to_k @attn2.view_1 @attn2.transpose_1|"
+  "order @attn2.to_q @attn2.to_k @attn2.to_v\n>}"
+  "scaled_dot_product_attention @attn2.sdpa {q@attn2.norm_q.mul_1 @attn2.norm_k.mul_1}"
+  "{!q@attn2.transpose @attn2.transpose_1} @attn2.transpose_2\n"
+  "transpose @attn2.transpose_3 @attn2.sdpa dim0=1 dim1=2\n"
+  "reshape @attn2.reshape @attn2.transpose_3 shape=[N,$p,$c]\n"
+  "drop @attn2.sdpa\n"
+  "{qto @attn2.to @attn2.reshape dtype=model\n}"
+  "{!qtype_as @attn2.to @attn2.reshape @attn2.transpose\n}"
+  "linear @attn2.to_out.0 @attn2.to out_features=$c\n"
+  "drop{!q @attn2.to_q @attn2.to_k} @attn2.to_v"
+  "{!q @attn2.view @attn2.transpose @attn2.view_1 @attn2.transpose_1} @attn2.view_2"
+  " @attn2.transpose_2{q @attn2.norm_q.mul_1 @attn2.norm_k.mul_1}\n"
+  "unsqueeze @attn2.unsqueeze @norm1.chunk.8 dim=1\n"
+  "mul @attn2.mul @attn2.unsqueeze @attn2.to_out.0\n"
+  "add @attn2.add @add @attn2.mul\n";
+
+static const vram__hf_part vram__denoiser_parts[] = {
+{"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
+      {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
+      {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
+      {"sincos", vram__denoiser_sincos, NULL},      {"patches", vram__denoiser_patches, NULL},    {"image", vram__denoiser_image, NULL},
+      {"shift", vram__denoiser_shift, NULL},       {"sd3_second", vram__sd3_second, NULL}};
+
+/* ---- SD3Transformer2DModel ---- */
+
+static const char vram__sd3_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input pooled_projections model [N,$x]\n"
+  "input timestep model [N]\n"
+  "<patches>"
+  "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "reshape pos_embed.reshape pos_embed.pos_embed shape=[1,$m,$m,$c]\n"
+  "slice pos_embed.slice pos_embed.reshape dim=0 colon=1\n"
+  "slice pos_embed.slice_1 pos_embed.slice dim=1 start=$a end=$A\n"
+  "slice pos_embed.slice_2 pos_embed.slice_1 dim=2 start=$b end=$B\n"
+  "slice pos_embed.slice_3 pos_embed.slice_2 dim=3 colon=1\n"
+  "reshape pos_embed.reshape_1 pos_embed.slice_3 shape=[1,$p,$c]\n"
+  "drop pos_embed.reshape\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.reshape_1\n"
+  "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten pos_embed.reshape_1\n"
+  "contiguous contiguous pos_embed.to\n"
+  "<timesteps|time_text_embed.time_proj|timestep|>"
+  "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "drop time_text_embed.to\n"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
+  "add time_text_embed.add time_text_embed.timestep_embedder.linear_2 "
+  "time_text_embed.text_embedder.linear_2\n"
+  "drop time_text_embed.time_proj.cat_1\n"
+  "linear context_embedder encoder_hidden_states out_features=$c\n";
+
+static const char vram__sd3_norms[] =
+  "{D<ada_zero|@norm1|%x|9|$9|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5,@norm1.chunk.6,@norm1.chunk.7,"
+  "@norm1.chunk.8>"
+  "slice @norm1.slice_2 @norm1.chunk.7 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_2 @norm1.slice_2 dim=1\n"
+  "add @norm1.add_2 @norm1.unsqueeze_2 scalar=1\n"
+  "mul @norm1.mul_1 @norm1.norm @norm1.add_2\n"
+  "slice @norm1.slice_3 @norm1.chunk.6 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_3 @norm1.slice_3 dim=1\n"
+  "add @norm1.add_3 @norm1.mul_1 @norm1.unsqueeze_3\n"
+  "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.6 @norm1.chunk.7 @norm1.norm\n}"
+  "{!D<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n}"
+  "{l<ada_continuous|@norm1_context|%y|>}"
+  "{!l<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,"
+  "@norm1_context.chunk.5>"
+  "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n}";
+
+static const char vram__sd3_attention[] =
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<stream_heads|@attn|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn.norm_q|@attn.transpose|$d| @attn.to_q @attn.view @attn.transpose|>"
+  "<rms_norm|@attn.norm_k|@attn.transpose_1|$d| @attn.to_k @attn.view_1 @attn.transpose_1|"
+  "order @attn.to_q @attn.to_k @attn.to_v\n>}"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "order @attn.add_q_proj\n"
+  "<stream_heads|@attn|add_q_proj|add_k_proj|add_v_proj|$S|text_>"
+  "{q<rms_norm|@attn.norm_added_q|@attn.text_transpose|$d| @attn.add_q_proj @attn.text_view"
+  " @attn.text_transpose|>"
+  "<rms_norm|@attn.norm_added_k|@attn.text_transpose_1|$d| @attn.add_k_proj @attn.text_view_1"
+  " @attn.text_transpose_1|>}"
+  "cat @attn.cat {q@attn.norm_q.mul_1 @attn.norm_added_q.mul_1}"
+  "{!q@attn.transpose @attn.text_transpose} dim=2\n"
+  "{!qdrop @attn.to_q @attn.view\n}"
+  "cat @attn.cat_1 {q@attn.norm_k.mul_1 @attn.norm_added_k.mul_1}"
+  "{!q@attn.transpose_1 @attn.text_transpose_1} dim=2\n"
+  "{!qdrop @attn.to_k @attn.view_1\n}"
+  "cat @attn.cat_2 @attn.transpose_2 @attn.text_transpose_2 dim=2\n"
+  "drop @attn.to_v @attn.view_2\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.cat @attn.cat_1 @attn.cat_2\n"
+  "transpose @attn.transpose_6 @attn.sdpa dim0=1 dim1=2\n"
+  "reshape @attn.reshape @attn.transpose_6 shape=[N,$t,$c]\n"
+  "drop @attn.sdpa\n"
+  "{qto @attn.to @attn.reshape dtype=model\n}"
+  "{!qtype_as @attn.to @attn.reshape @attn.cat\n}"
+  "slice @attn.slice @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_1 @attn.slice dim=1 end=$p\n"
+  "slice @attn.slice_2 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_3 @attn.slice_2 dim=1 start=$p\n"
+  "{!llinear @attn.to_add_out @attn.slice_3 out_features=$c\n}"
+  "linear @attn.to_out.0 @attn.slice_1 out_features=$c\n"
+  "{!lorder @attn.to_add_out{q @attn.norm_added_q.weight @attn.norm_added_k.weight}\n}"
+  "{l{qorder @attn.norm_added_q.weight @attn.norm_added_k.weight\n}}"
+  "drop{!q @attn.add_q_proj @attn.add_k_proj} @attn.add_v_proj"
+  "{!q @attn.text_view @attn.text_transpose @attn.text_view_1 @attn.text_transpose_1}"
+  " @attn.text_view_2 @attn.text_transpose_2{q @attn.norm_added_q.mul_1 @attn.norm_added_k.mul_1}"
+  " @attn.cat @attn.cat_1 @attn.cat_2{!l @attn.to}\n"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn.to_out.0\n"
+  "add @add %x @mul\n";
+
+static const char vram__sd3_middle[] = "{D<sd3_second>}";
+
+static const char vram__sd3_forward[] =
+  "<modulate|@norm2|{D@attn2.add}{!D@add}|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
+  "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
+  "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
+  "add @add_3 {D@attn2.add}{!D@add} @mul_2\n"
+  "{!lunsqueeze @context.unsqueeze @norm1_context.chunk.2 dim=1\n"
+  "mul @context.mul @context.unsqueeze @attn.to_add_out\n"
+  "add @context.add %y @context.mul\n"
+  "<modulate|@norm2_context|@context.add|@norm1_context|@context.>"
+  "<gelu_mlp|@ff_context|@context.add_2>"
+  "unsqueeze @context.unsqueeze_3 @norm1_context.chunk.5 dim=1\n"
+  "mul @context.mul_2 @context.unsqueeze_3 @ff_context.net.2\n"
+  "add @context.add_3 @context.add @context.mul_2\n}"
+  "drop %x %y @norm1.linear @norm1.chunk.2 @norm1.chunk.3 @norm1.chunk.4 @norm1.chunk.5"
+  "{D @norm1.chunk.8 @norm1.add_3}"
+  "{l @norm1_context.add_1 @attn.to @attn.slice_3}"
+  "{!l @norm1_context.linear @norm1_context.chunk.2 @norm1_context.chunk.3 @norm1_context.chunk.4"
+  " @norm1_context.chunk.5}{s @attn.to_out.0 @attn.to_add_out} @mul{D @attn2.mul} @add_2"
+  "{!l @mul_2 @context.mul @context.add_2 @ff_context.net.2}\n";
+
+static const char vram__sd3_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "<image|proj_out>"
+  "drop %e proj_out image.reshape\n"
+  "output image\n";
+
+/* ---- FluxTransformer2DModel ---- */
+
+static const char vram__flux_head[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input pooled_projections model [N,$x]\n"
+  "input timestep model [N]\n"
+  "input img_ids model [$p,3]\n"
+  "input txt_ids model [$S,3]\n"
+  "{ginput guidance model [N]\n}"
+  "linear x_embedder hidden_states out_features=$c\n"
+  "type_as to timestep x_embedder\n"
+  "mul mul to scalar=1\n"
+  "{gtype_as to_1 guidance x_embedder\n"
+  "mul mul_1 to_1 scalar=1\n}"
+  "<timesteps|time_text_embed.time_proj|mul|>"
+  "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "drop time_text_embed.to\n"
+  "{g<timesteps|time_text_embed.guidance_proj|mul_1|>"
+  "to time_text_embed.to_1 time_text_embed.guidance_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.guidance_embedder|time_text_embed.to_1|$c>"
+  "drop time_text_embed.to_1\n"
+  "add time_text_embed.guided time_text_embed.timestep_embedder.linear_2 "
+  "time_text_embed.guidance_embedder.linear_2\n}"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
+  "add time_text_embed.add "
+  "{gtime_text_embed.guided}{!gtime_text_embed.timestep_embedder.linear_2} "
+  "time_text_embed.text_embedder.linear_2\n"
+  "drop time_text_embed.time_proj.cat_1{g time_text_embed.timestep_embedder.linear_2"
+  " time_text_embed.guidance_proj.cat_1 time_text_embed.guidance_embedder.linear_2}\n"
+  "linear context_embedder encoder_hidden_states out_features=$c\n"
+  "order x_embedder\n"
+  "cat cat txt_ids img_ids\n"
+  "to pos_embed.to cat dtype=f32\n"
+  "<axis|0|$g><axis|1|$j><axis|2|$l>"
+  "cat pos_embed.cat pos_embed.to_cos_0 pos_embed.to_cos_1 pos_embed.to_cos_2 dim=-1\n"
+  "view pos_embed.to_7 pos_embed.cat shape=[$t,$d]\n"
+  "cat pos_embed.cat_1 pos_embed.to_sin_0 pos_embed.to_sin_1 pos_embed.to_sin_2 dim=-1\n"
+  "view pos_embed.to_8 pos_embed.cat_1 shape=[$t,$d]\n"
+  "drop pos_embed.to pos_embed.to_cos_0 pos_embed.to_sin_0 pos_embed.to_cos_1 pos_embed.to_sin_1"
+  " pos_embed.to_cos_2 pos_embed.to_sin_2\n";
+
+static const char vram__flux_attention[] =
+  "<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n"
+  "<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,@norm1_context.chunk.5>"
+  "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_q @attn.unflatten normalized_shape=$d\n"
+  "drop @attn.to_q\n"
+  "rms_norm @attn.norm_k @attn.unflatten_1 normalized_shape=$d\n"
+  "order @attn.to_q @attn.to_k @attn.to_v\n"
+  "drop @attn.to_k\n"
+  "unflatten @attn.unflatten_3 @attn.add_q_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_4 @attn.add_k_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_5 @attn.add_v_proj dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_added_q @attn.unflatten_3 normalized_shape=$d\n"
+  "drop @attn.add_q_proj\n"
+  "rms_norm @attn.norm_added_k @attn.unflatten_4 normalized_shape=$d\n"
+  "drop @attn.add_k_proj\n"
+  "cat @attn.cat @attn.norm_added_q @attn.norm_q dim=1\n"
+  "cat @attn.cat_1 @attn.norm_added_k @attn.norm_k dim=1\n"
+  "cat @attn.cat_2 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
+  "drop @attn.to_v\n"
+  "<rotate_pairs|query|@attn.cat><rotate_pairs|key|@attn.cat_1>"
+  "permute @attn.permute @attn.query dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.cat_2 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "split @attn.split.0,@attn.split.1 @attn.to split_size_or_sections=$S,$p dim=1\n"
+  "contiguous @attn.contiguous @attn.split.1\n"
+  "linear @attn.to_out.0 @attn.contiguous out_features=$c\n"
+  "order @attn.norm_added_q @attn.norm_added_k @attn.add_q_proj @attn.add_k_proj"
+  " @attn.add_v_proj\n"
+  "drop @attn.split.1\n"
+  "contiguous @attn.contiguous_1 @attn.split.0\n"
+  "linear @attn.to_add_out @attn.contiguous_1 out_features=$c\n"
+  "drop @attn.add_v_proj @attn.unflatten_5 @attn.norm_added_q @attn.norm_added_k @attn.cat_2"
+  " @attn.query @attn.key @attn.to @attn.split.0\n"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn.to_out.0\n"
+  "add @add %x @mul\n";
+
+static const char vram__flux_single[] =
+  "cat @cat %y %x dim=1\n"
+  "<ada_zero|@norm|@cat|3|$3|>"
+  "drop @norm.chunk.0 @norm.chunk.1\n"
+  "linear @proj_mlp @norm.add_1 out_features=$f\n"
+  "gelu @act_mlp @proj_mlp approximate=tanh\n"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_q @attn.unflatten normalized_shape=$d\n"
+  "drop @attn.to_q\n"
+  "rms_norm @attn.norm_k @attn.unflatten_1 normalized_shape=$d\n"
+  "drop @attn.to_k\n"
+  "<rotate_pairs|query|@attn.norm_q><rotate_pairs|key|@attn.norm_k>"
+  "permute @attn.permute @attn.query dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.unflatten_2 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "drop @attn.to_v @attn.unflatten_2 @attn.query @attn.key\n"
+  "cat @cat_1 @attn.to @act_mlp dim=2\n"
+  "unsqueeze @unsqueeze @norm.chunk.2 dim=1\n"
+  "linear @proj_out @cat_1 out_features=$c\n"
+  "order @attn.norm_q @attn.norm_k @attn.to_q @attn.to_k @attn.to_v\n"
+  "mul @mul @unsqueeze @proj_out\n"
+  "drop @cat_1\n"
+  "add @add @cat @mul\n"
+  "slice @slice @add dim=0 colon=1\n"
+  "slice @slice_1 @slice dim=1 end=$S\n"
+  "slice @slice_2 @add dim=0 colon=1\n"
+  "slice @slice_3 @slice_2 dim=1 start=$S\n"
+  "drop{f %x %y}{!f %z %y %x} @cat @norm.linear @norm.chunk.2 @norm.add_1 @act_mlp @attn.to @unsqueeze\n";
+
+static const char vram__flux_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "drop mul{g mul_1} %e cat pos_embed.to_7 pos_embed.to_8 %z %y\n"
+  "output proj_out\n";
+
+/* ---- PixArtTransformer2DModel ---- */
+
+static const char vram__pixart_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_attention_mask model [N,$S]\n"
+  "{Ainput resolution model [N,2]\n"
+  "input aspect_ratio model [N,1]\n}"
+  "to to encoder_attention_mask dtype=model\n"
+  "mul rsub to scalar=1\n"
+  "mul mul rsub scalar=1\n"
+  "unsqueeze unsqueeze mul dim=1\n"
+  "<patches>"
+  "{!Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n}"
+  "{Uarange pos_embed.arange shape=[$u]\n"
+  "div pos_embed.div pos_embed.arange scalar=1\n"
+  "div pos_embed.div_1 pos_embed.div scalar=1\n"
+  "arange pos_embed.arange_1 shape=[$v]\n"
+  "div pos_embed.div_2 pos_embed.arange_1 scalar=1\n"
+  "div pos_embed.div_3 pos_embed.div_2 scalar=1\n"
+  "view pos_embed.view pos_embed.div_3 shape=[1,$v]\n"
+  "expand pos_embed.expand pos_embed.view shape=[$u,$v]\n"
+  "view pos_embed.view_1 pos_embed.div_1 shape=[$u,1]\n"
+  "expand pos_embed.expand_1 pos_embed.view_1 shape=[$u,$v]\n"
+  "stack pos_embed.stack pos_embed.expand pos_embed.expand_1\n"
+  "reshape pos_embed.grid pos_embed.stack shape=[2,1,$v,$u]\n"
+  "<sincos|0><sincos|1>"
+  "cat pos_embed.cat pos_embed.cat_0 pos_embed.cat_1 dim=1\n"
+  "drop pos_embed.div_1 pos_embed.div_3 pos_embed.stack pos_embed.grid\n"
+  "to pos_embed.to pos_embed.cat dtype=f32\n"
+  "unsqueeze pos_embed.unsqueeze pos_embed.to dim=0\n"
+  "drop pos_embed.cat\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.unsqueeze\n}"
+  "type_as pos_embed.to_1 pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten{U pos_embed.to pos_embed.unsqueeze}\n";
+
+static const char vram__pixart_time[] =
+  "<timesteps|adaln_single.emb.time_proj|timestep|>"
+  "type_as adaln_single.emb.to adaln_single.emb.time_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.timestep_embedder|adaln_single.emb.to|$c>"
+  "{!Adrop adaln_single.emb.time_proj.cat_1 adaln_single.emb.to\n}"
+  "{Adrop adaln_single.emb.to\n"
+  "flatten adaln_single.emb.flatten resolution\n"
+  "<timesteps|adaln_single.emb.resolution_proj|adaln_single.emb.flatten| adaln_single.emb.flatten>"
+  "type_as adaln_single.emb.to_1 adaln_single.emb.resolution_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.resolution_embedder|adaln_single.emb.to_1|$s>"
+  "reshape adaln_single.emb.reshape adaln_single.emb.resolution_embedder.linear_2 shape=[N,$z]\n"
+  "drop adaln_single.emb.to_1\n"
+  "flatten adaln_single.emb.flatten_1 aspect_ratio\n"
+  "<timesteps|adaln_single.emb.ratio_proj|adaln_single.emb.flatten_1| adaln_single.emb.flatten_1>"
+  "type_as adaln_single.emb.to_2 adaln_single.emb.ratio_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.aspect_ratio_embedder|adaln_single.emb.to_2|$s>"
+  "reshape adaln_single.emb.reshape_1 adaln_single.emb.aspect_ratio_embedder.linear_2 shape=[N,$s]\n"
+  "drop adaln_single.emb.to_2\n"
+  "cat adaln_single.emb.cat adaln_single.emb.reshape adaln_single.emb.reshape_1 dim=1\n"
+  "add adaln_single.emb.add adaln_single.emb.timestep_embedder.linear_2 adaln_single.emb.cat\n"
+  "drop adaln_single.emb.time_proj.cat_1 adaln_single.emb.resolution_embedder.linear_2"
+  " adaln_single.emb.reshape adaln_single.emb.aspect_ratio_embedder.linear_2"
+  " adaln_single.emb.reshape_1\n}"
+  "silu adaln_single.silu %e\n"
+  "linear adaln_single.linear adaln_single.silu out_features=$6\n"
+  "linear caption_projection.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu caption_projection.act_1 caption_projection.linear_1 approximate=tanh\n"
+  "linear caption_projection.linear_2 caption_projection.act_1 out_features=$c\n"
+  "view view caption_projection.linear_2 shape=[N,$S,$c]\n";
+
+static const char vram__pixart_block[] =
+  "parameter @scale_shift_table shape=[6,$c]\n"
+  "unsqueeze @unsqueeze @scale_shift_table dim=0\n"
+  "reshape @reshape adaln_single.linear shape=[N,6,$c]\n"
+  "add @add @unsqueeze @reshape\n"
+  "chunk @chunk.0,@chunk.1,@chunk.2,@chunk.3,@chunk.4,@chunk.5 @add chunks=6 dim=1\n"
+  "layer_norm @norm1 %x normalized_shape=$c elementwise_affine=0\n"
+  "add @add_1 @chunk.1 scalar=1\n"
+  "mul @mul @norm1 @add_1\n"
+  "add @add_2 @mul @chunk.0\n"
+  "drop @norm1\n"
+  "<basic_attention|@attn1|@add_2|@add_2|$p|>"
+  "drop<basic_end|@attn1>"
+  "mul @mul_1 @chunk.2 @attn1.div\n"
+  "add @add_3 @mul_1 %x\n"
+  "drop @add_2\n"
+  "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
+  "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
+  "<basic_attention|@attn2|@add_3|view|$S| @attn2.view>"
+  "drop @mul_1 @attn2.repeat_interleave @attn2.view<basic_end|@attn2>"
+  "add @add_4 @attn2.div @add_3\n"
+  "layer_norm @norm2 @add_4 normalized_shape=$c elementwise_affine=0\n"
+  "drop @add_3\n"
+  "add @add_5 @chunk.4 scalar=1\n"
+  "mul @mul_2 @norm2 @add_5\n"
+  "add @add_6 @mul_2 @chunk.3\n"
+  "drop @norm2\n"
+  "<gelu_mlp|@ff|@add_6>"
+  "mul @mul_3 @chunk.5 @ff.net.2\n"
+  "add @add_7 @mul_3 @add_4\n"
+  "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.div @add_6\n";
+
+static const char vram__pixart_end[] =
+  "parameter scale_shift_table shape=[2,$c]\n"
+  "order pos_embed.proj";
+
+static const char vram__pixart_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn2.to_q @attn2.to_k"
+  " @attn2.to_v @attn2.to_out.0 @ff.net.0.proj @ff.net.2";
+
+static const char vram__pixart_out[] =
+  "\n"
+  "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
+  "slice slice %e dim=0 colon=1\n"
+  "unsqueeze unsqueeze_2 slice dim=1\n"
+  "view to_1 unsqueeze_2 shape=[N,1,$c]\n"
+  "add add unsqueeze_1 to_1\n"
+  "chunk chunk.0,chunk.1 add chunks=2 dim=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "view to_2 chunk.1 shape=[N,1,$c]\n"
+  "add add_1 to_2 scalar=1\n"
+  "mul mul_1 norm_out add_1\n"
+  "view to_3 chunk.0 shape=[N,1,$c]\n"
+  "add add_2 mul_1 to_3\n"
+  "drop norm_out\n"
+  "linear proj_out add_2 out_features=$O\n"
+  "order adaln_single.emb.timestep_embedder.linear_1 adaln_single.emb.timestep_embedder.linear_2"
+  "{A adaln_single.emb.resolution_embedder.linear_1 adaln_single.emb.resolution_embedder.linear_2"
+  " adaln_single.emb.aspect_ratio_embedder.linear_1 adaln_single.emb.aspect_ratio_embedder.linear_2}"
+  " adaln_single.linear caption_projection.linear_1 caption_projection.linear_2\n"
+  "squeeze squeeze proj_out dim=1\n"
+  "<image|squeeze>"
+  "drop mul unsqueeze %e adaln_single.linear caption_projection.linear_2 view add chunk.0 chunk.1"
+  " proj_out squeeze image.reshape\n"
+  "{Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n}"
+  "output image\n";
+
+/* ---- DiTTransformer2DModel ---- */
+
+static const char vram__dit_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input timestep i64 [N]\n"
+  "input class_labels i64 [N]\n"
+  "<patches>"
+  "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n"
+  "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten\n";
+
+static const char vram__dit_block[] =
+  "<timesteps|@norm1.emb.time_proj|timestep|>"
+  "type_as @norm1.emb.to @norm1.emb.time_proj.cat_1 %x\n"
+  "<embedder|@norm1.emb.timestep_embedder|@norm1.emb.to|$c>"
+  "drop @norm1.emb.to\n"
+  "embedding @norm1.emb.class_embedder class_labels num_embeddings=$k embedding_dim=$c\n"
+  "add @norm1.emb.add @norm1.emb.timestep_embedder.linear_2 @norm1.emb.class_embedder\n"
+  "drop @norm1.emb.time_proj.cat_1\n"
+  "silu @norm1.silu @norm1.emb.add\n"
+  "linear @norm1.linear @norm1.silu out_features=$6\n"
+  "drop @norm1.emb.add\n"
+  "chunk @norm1.chunk.0,@norm1.chunk.1,@norm1.chunk.2,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5"
+  " @norm1.linear chunks=6 dim=1\n"
+  "layer_norm @norm1.norm %x normalized_shape=$c elementwise_affine=0\n"
+  "slice @norm1.slice @norm1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze @norm1.slice dim=1\n"
+  "add @norm1.add @norm1.unsqueeze scalar=1\n"
+  "mul @norm1.mul @norm1.norm @norm1.add\n"
+  "slice @norm1.slice_1 @norm1.chunk.0 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_1 @norm1.slice_1 dim=1\n"
+  "add @norm1.add_1 @norm1.mul @norm1.unsqueeze_1\n"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n"
+  "<basic_attention|@attn1|@norm1.add_1|@norm1.add_1|$p|>"
+  "drop<basic_end|@attn1>"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn1.div\n"
+  "add @add @mul %x\n"
+  "<modulate|@norm3|@add|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
+  "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
+  "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
+  "add @add_3 @mul_2 @add\n"
+  "drop %x @norm1.linear @norm1.chunk.2 @norm1.chunk.3 @norm1.chunk.4 @norm1.chunk.5 @mul @add_2\n";
+
+/* the first block's embedding once more, with its weights */
+static const char vram__dit_end[] =
+  "<timesteps|time_proj|timestep|>"
+  "type_as to time_proj.cat_1 %x\n"
+  "linear linear_1 to out_features=$c weights=%e.timestep_embedder.linear_1\n"
+  "silu act linear_1\n"
+  "linear linear_2 act out_features=$c weights=%e.timestep_embedder.linear_2\n"
+  "drop to\n"
+  "embedding class_embedder class_labels num_embeddings=$k embedding_dim=$c"
+  " weights=%e.class_embedder\n"
+  "add conditioning linear_2 class_embedder\n"
+  "drop time_proj.cat_1\n"
+  "silu silu conditioning\n"
+  "linear proj_out_1 silu out_features=$2\n"
+  "chunk chunk.0,chunk.1 proj_out_1 chunks=2 dim=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "slice slice chunk.1 dim=0 colon=1\n"
+  "unsqueeze unsqueeze slice dim=1\n"
+  "add add unsqueeze scalar=1\n"
+  "mul mul norm_out add\n"
+  "slice slice_1 chunk.0 dim=0 colon=1\n"
+  "unsqueeze unsqueeze_1 slice_1 dim=1\n"
+  "add add_1 mul unsqueeze_1\n"
+  "drop %x\n"
+  "linear proj_out_2 add_1 out_features=$O\n"
+  "<image|proj_out_2>"
+  "drop conditioning proj_out_1 chunk.0 chunk.1 proj_out_2 image.reshape\n"
+  "output image\n";
+
+/* ---- QwenImageTransformer2DModel ---- */
+
+static const char vram__qwen_head[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input encoder_hidden_states_mask i64 [N,$S]\n"
+  "input timestep model [N]\n"
+  "linear img_in hidden_states out_features=$c\n"
+  "type_as to timestep img_in\n"
+  "<rms_norm|txt_norm|encoder_hidden_states|$k||>"
+  "linear txt_in txt_norm.mul_1 out_features=$c\n"
+  "to to_1 encoder_hidden_states_mask dtype=bool\n"
+  "arange arange shape=[$S] dtype=i64\n"
+  "zeros zeros shape=[] dtype=i64\n"
+  "where where to_1 arange zeros\n"
+  "amax any to_1 dim=1\n"
+  "max max,max.i where dim=1\n"
+  "add add max scalar=1\n"
+  "empty empty shape=[] dtype=i64\n"
+  "where where_1 any add empty\n"
+  "drop arange where\n"
+  "<timesteps|time_text_embed.time_proj|to|>"
+  "type_as time_text_embed.to time_text_embed.time_proj.cat_1 img_in\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "order txt_norm.weight img_in txt_in\n"
+  "drop time_text_embed.time_proj.cat_1 time_text_embed.to\n"
+  "buffer pos_embed.pos_freqs shape=[4096,$b] dtype=c64\n"
+  "slice pos_embed.slice pos_embed.pos_freqs dim=0 start=$a end=$A\n"
+  "buffer pos_embed.image shape=[$p,$b] dtype=c64\n"
+  "cat pos_embed.cat pos_embed.image\n";
+
+static const char vram__qwen_norms[] =
+  "silu @img_mod.0 %e\n"
+  "linear @img_mod.1 @img_mod.0 out_features=$6\n"
+  "silu @txt_mod.0 %e\n"
+  "linear @txt_mod.1 @txt_mod.0 out_features=$6\n"
+  "chunk @img_mod.c0,@img_mod.c1 @img_mod.1 chunks=2 dim=-1\n"
+  "chunk @txt_mod.c0,@txt_mod.c1 @txt_mod.1 chunks=2 dim=-1\n"
+  "<shift|@img_norm1|%x|@img_mod.c0>"
+  "<shift|@txt_norm1|%y|@txt_mod.c0>"
+  "ones @attn.ones shape=[N,$p] dtype=bool\n"
+  "cat @attn.mask to_1 @attn.ones dim=1\n"
+  "slice @attn.slice @attn.mask dim=0 colon=1\n"
+  "unsqueeze @attn.unsqueeze @attn.slice dim=1\n"
+  "unsqueeze @attn.unsqueeze_1 @attn.unsqueeze dim=2\n"
+  "slice @attn.slice_1 @attn.unsqueeze_1 dim=3 colon=1\n";
+
+static const char vram__qwen_attention[] =
+  "<three_linear|@attn|to_q|to_k|to_v|@img_norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@txt_norm1.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_3 @attn.add_q_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_4 @attn.add_k_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_5 @attn.add_v_proj dim=-1 sizes=$n,$d\n"
+  "<rms_norm|@attn.norm_q|@attn.unflatten|$d| @attn.to_q @attn.unflatten|>"
+  "<rms_norm|@attn.norm_k|@attn.unflatten_1|$d| @attn.to_k @attn.unflatten_1|"
+  "order @attn.to_q @attn.to_k @attn.to_v @attn.add_k_proj @attn.add_v_proj @attn.add_q_proj\n>"
+  "<rms_norm|@attn.norm_added_q|@attn.unflatten_3|$d| @attn.add_q_proj @attn.unflatten_3|>"
+  "<rms_norm|@attn.norm_added_k|@attn.unflatten_4|$d| @attn.add_k_proj @attn.unflatten_4|>"
+  "<rotate_complex|query|@attn.norm_q.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|key|@attn.norm_k.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|text_query|@attn.norm_added_q.mul_1|$S|pos_embed.slice>"
+  "<rotate_complex|text_key|@attn.norm_added_k.mul_1|$S|pos_embed.slice>"
+  "cat @attn.cat_1 @attn.text_query @attn.query dim=1\n"
+  "cat @attn.cat_2 @attn.text_key @attn.key dim=1\n"
+  "cat @attn.cat_3 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
+  "permute @attn.permute @attn.cat_1 dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.cat_2 dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.cat_3 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2"
+  " @attn.slice_1\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "slice @attn.slice_2 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_3 @attn.slice_2 dim=1 end=$S\n"
+  "slice @attn.slice_4 @attn.slice_3 dim=2 colon=1\n"
+  "slice @attn.slice_5 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_6 @attn.slice_5 dim=1 start=$S\n"
+  "slice @attn.slice_7 @attn.slice_6 dim=2 colon=1\n"
+  "contiguous @attn.contiguous @attn.slice_7\n"
+  "linear @attn.to_out.0 @attn.contiguous out_features=$c\n"
+  "drop @attn.slice_7\n"
+  "contiguous @attn.contiguous_1 @attn.slice_4\n"
+  "linear @attn.to_add_out @attn.contiguous_1 out_features=$c\n"
+  "order @attn.norm_added_q.weight @attn.norm_added_k.weight\n"
+  "drop @attn.ones @attn.mask @attn.slice_1 @attn.to_v @attn.add_v_proj @attn.unflatten_2"
+  " @attn.unflatten_5 @attn.query @attn.key @attn.text_query @attn.text_key @attn.cat_1"
+  " @attn.cat_2 @attn.cat_3 @attn.to @attn.slice_4\n";
+
+static const char vram__qwen_forward[] =
+  "mul @mul_2 @img_norm1.unsqueeze_2 @attn.to_out.0\n"
+  "add @add_4 %x @mul_2\n"
+  "mul @mul_3 @txt_norm1.unsqueeze_2 @attn.to_add_out\n"
+  "add @add_5 %y @mul_3\n"
+  "<shift|@img_norm2|@add_4|@img_mod.c1>"
+  "<gelu_mlp|@img_mlp|@img_norm2.add_1>"
+  "order @txt_mod.1\n"
+  "mul @mul_5 @img_norm2.unsqueeze_2 @img_mlp.net.2\n"
+  "add @add_8 @add_4 @mul_5\n"
+  "<shift|@txt_norm2|@add_5|@txt_mod.c1>"
+  "<gelu_mlp|@txt_mlp|@txt_norm2.add_1>"
+  "mul @mul_7 @txt_norm2.unsqueeze_2 @txt_mlp.net.2\n"
+  "add @add_11 @add_5 @mul_7\n"
+  "drop %x %y @img_mod.1 @txt_mod.1 @img_mod.c0 @img_mod.c1 @txt_mod.c0 @txt_mod.c1"
+  " @img_norm1 @img_norm1.chunk.2 @img_norm1.unsqueeze_2 @img_norm1.add_1"
+  " @txt_norm1 @txt_norm1.chunk.2 @txt_norm1.unsqueeze_2 @txt_norm1.add_1"
+  " @attn.to_out.0 @attn.to_add_out"
+  " @img_norm2 @img_norm2.chunk.2 @img_norm2.unsqueeze_2 @img_norm2.add_1 @img_mlp.net.2"
+  " @txt_norm2 @txt_norm2.chunk.2 @txt_norm2.unsqueeze_2 @txt_norm2.add_1 @txt_mlp.net.2\n";
+
+static const char vram__qwen_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "drop to to_1 where_1 %e pos_embed.slice pos_embed.cat %y\n"
+  "output proj_out\n";
+
+/* ---- T5EncoderModel ---- */
+
+static const char vram__t5_head[] =
+  "input input_ids i64 [N,$S]\n"
+  "embedding encoder.embed_tokens input_ids num_embeddings=$v embedding_dim=$c\n";
+
+static const char vram__t5_attention[] =
+  "<t5_norm|@layer.0.layer_norm|%x>"
+  "drop @layer.0.layer_norm.mean\n"
+  "linear %a.q @layer.0.layer_norm.mul_1 out_features=$i bias=0\n"
+  "view %a.view %a.q shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose %a.view dim0=1 dim1=2\n"
+  "linear %a.k @layer.0.layer_norm.mul_1 out_features=$i bias=0\n"
+  "{ulinear %a.v @layer.0.layer_norm.mul_1 out_features=$i bias=0\n}"
+  "view %a.view_1 %a.k shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose_1 %a.view_1 dim0=1 dim1=2\n"
+  "{!ulinear %a.v @layer.0.layer_norm.mul_1 out_features=$i bias=0\n}"
+  "view %a.view_2 %a.v shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose_2 %a.view_2 dim0=1 dim1=2\n";
+
+/* compute_bias: of T5 in the first block alone */
+static const char vram__t5_bias[] =
+  "{Barange %a.arange shape=[$S] dtype=i64\n"
+  "slice %a.slice %a.arange dim=0 colon=1\n"
+  "unsqueeze %a.unsqueeze %a.slice dim=1\n"
+  "add %a.add %a.unsqueeze scalar=1\n"
+  "drop %a.arange\n"
+  "arange %a.arange_1 shape=[$S] dtype=i64\n"
+  "unsqueeze %a.unsqueeze_1 %a.arange_1 dim=0\n"
+  "slice %a.slice_1 %a.unsqueeze_1 dim=1 colon=1\n"
+  "sub %a.sub %a.slice_1 %a.add\n"
+  "gt %a.gt %a.sub scalar=1\n"
+  "to %a.to %a.gt dtype=i64\n"
+  "mul %a.mul %a.to scalar=1\n"
+  "add %a.add_1 %a.mul scalar=1\n"
+  "abs %a.abs %a.sub\n"
+  "lt %a.lt %a.abs scalar=1\n"
+  "to %a.to_1 %a.abs dtype=f32\n"
+  "div %a.div %a.to_1 scalar=1\n"
+  "log %a.log %a.div\n"
+  "div %a.div_1 %a.log scalar=1\n"
+  "mul %a.mul_1 %a.div_1 scalar=1\n"
+  "to %a.to_2 %a.mul_1 dtype=i64\n"
+  "add %a.add_2 %a.to_2 scalar=1\n"
+  "full %a.full shape=[$S,$S] dtype=i64\n"
+  "minimum %a.minimum %a.add_2 %a.full\n"
+  "where %a.where %a.lt %a.abs %a.minimum\n"
+  "add %a.add_3 %a.add_1 %a.where inplace=1\n"
+  "drop %a.abs %a.lt{u %a.mul_1} %a.minimum\n"
+  "embedding %a.relative_attention_bias %a.add_3 num_embeddings=$b embedding_dim=$n\n"
+  "permute %a.permute %a.relative_attention_bias dims=2,0,1\n"
+  "unsqueeze %a.unsqueeze_2 %a.permute dim=0\n"
+  "drop %a.add %a.arange_1 %a.slice_1 %a.sub %a.add_1 %a.add_3\n}";
+
+static const char vram__t5_attend[] =
+  "contiguous %a.contiguous {u%a}{!uencoder.block.0.layer.0.SelfAttention}.unsqueeze_2\n"
+  "scaled_dot_product_attention %a.sdpa %a.transpose %a.transpose_1 %a.transpose_2"
+  " %a.contiguous\n"
+  "reshape %a.reshape %a.sdpa shape=[N,$n,$S,$d]\n"
+  "transpose %a.transpose_3 %a.reshape dim0=1 dim1=2\n"
+  "contiguous %a.contiguous_1 %a.transpose_3\n"
+  "drop %a.contiguous %a.sdpa %a.reshape\n"
+  "reshape %a.reshape_1 %a.contiguous_1 shape=[N,$S,$i]\n"
+  "contiguous %a.contiguous_2 %a.reshape_1\n"
+  "drop %a.contiguous_1\n"
+  "linear %a.o %a.contiguous_2 out_features=$c bias=0\n"
+  "order{B %a.relative_attention_bias} @layer.0.layer_norm.weight\n"
+  "drop %a.q %a.view %a.transpose %a.k{u %a.v} %a.view_1 %a.transpose_1{!u %a.v} %a.view_2"
+  " %a.transpose_2{u %a.relative_attention_bias %a.permute %a.unsqueeze_2}\n"
+  "add @layer.0.add %x %a.o\n"
+  "drop @layer.0.layer_norm.mul_1\n";
+
+/* T5DenseActDense and its gated kin with gelu_new, silu, relu or gelu */
+static const char vram__t5_forward[] =
+  "<t5_norm|@layer.1.layer_norm|@layer.0.add>"
+  "drop @layer.1.layer_norm.mean\n"
+  "{glinear %f.wi_0 @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "mul %f.act.mul %f.wi_0 scalar=1\n"
+  "pow %f.act.pow %f.wi_0 scalar=1\n"
+  "mul %f.act.mul_1 %f.act.pow scalar=1\n"
+  "add %f.act.add %f.wi_0 %f.act.mul_1\n"
+  "mul %f.act.mul_2 %f.act.add scalar=1\n"
+  "tanh %f.act.tanh %f.act.mul_2\n"
+  "add %f.act.add_1 %f.act.tanh scalar=1\n"
+  "mul %f.act.mul_3 %f.act.mul %f.act.add_1\n"
+  "drop %f.wi_0\n"
+  "linear %f.wi_1 @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "mul %f.mul %f.act.mul_3 %f.wi_1\n"
+  "linear %f.wo %f.mul out_features=$c bias=0\n"
+  "order @layer.1.layer_norm.weight\n"
+  "drop @layer.1.layer_norm.mul_1 %f.act.mul_3 %f.wi_1\n}"
+  "{!glinear %f.wi @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "relu %f.act %f.wi\n"
+  "to %f.to %f.act dtype=model\n"
+  "linear %f.wo %f.to out_features=$c bias=0\n"
+  "order @layer.1.layer_norm.weight\n"
+  "drop @layer.1.layer_norm.mul_1\n}"
+  "add @layer.1.add @layer.0.add %f.wo\n"
+  "{!fdrop %x\n}";
+
+static const char vram__t5_end[] =
+  "<t5_norm|encoder.final_layer_norm|%x>"
+  "drop encoder.embed_tokens"
+  "{!u encoder.block.0.layer.0.SelfAttention.relative_attention_bias"
+  " encoder.block.0.layer.0.SelfAttention.permute encoder.block.0.layer.0.SelfAttention.unsqueeze_2}"
+  " %x encoder.final_layer_norm.mean\n"
+  "output encoder.final_layer_norm.mul_1\n";
+
+/* clang-format on */
+
+/* ---- classes ---- */
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
+  return *vram__hf_number_of(w, letter);
+}
+
+/* SD3: the middle of its positions; dual_attention_layers is a list of blocks. */
+static void vram__sd3_begin(vram__hf_pen *w) {
+  const vram_file_value *const norm = vram__hf_word(w, "qk_norm");
+  const uint64_t most = vram__denoiser_get(w, 'm'), rows = vram__denoiser_get(w, 'u'),
+                 columns = vram__denoiser_get(w, 'v');
+  if (norm && !vram__hf_is_word(norm, "rms_norm"))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "qk_norm");
+  if (rows > most || columns > most)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "an image with more patches a side than ",
+                  "pos_embed_max_size");
+  if (vram__hf_number(&w->h, "caption_projection_dim", 1152) != vram__denoiser_get(w, 'c'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "not as wide as the heads: ", "caption_projection_dim");
+  vram__diffusers_flag(w, 'q', norm != NULL);
+  if (w->h.result)
+    return;
+  vram__diffusers_number(w, 'a', (most - rows) / 2);
+  vram__diffusers_number(w, 'A', (most - rows) / 2 + rows);
+  vram__diffusers_number(w, 'b', (most - columns) / 2);
+  vram__diffusers_number(w, 'B', (most - columns) / 2 + columns);
+}
+
+static void vram__sd3_block(vram__hf_pen *w, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(&w->h, "dual_attention_layers");
+  uint64_t k;
+  int is = 0;
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array)
+    for (k = 0; k < v->count; k++)
+      is |= ((const uint64_t *)v->array)[k] == i;
+  else if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_ARRAY && !v->count))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no list of numbers is the key ", "dual_attention_layers");
+  vram__diffusers_flag(w, 'D', is);
+}
+
+static void vram__flux_begin(vram__hf_pen *w) {
+  uint64_t all = 0, i;
+  for (i = 0; i < 3; i++)
+    all += 2 * vram__denoiser_get(w, "gjl"[i]);
+  if (all != vram__denoiser_get(w, 'd'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no three axes as wide as a head: ", "axes_dims_rope");
+}
+
+/* PixArt: sizes other than those of its training have their positions computed; a model for
+   1024 x 1024 takes sizes beside the timestep. */
+static void vram__pixart_begin(vram__hf_pen *w) {
+  const uint64_t side = vram__denoiser_get(w, 'y');
+  vram__diffusers_flag(w, 'U',
+                       vram__denoiser_get(w, 'u') != side || vram__denoiser_get(w, 'v') != side);
+  vram__diffusers_flag(w, 'A',
+                       vram__hf_bool(&w->h, "use_additional_conditions",
+                                     vram__hf_number(&w->h, "sample_size", 128) == 128));
+  if (vram__hf_number(&w->h, "cross_attention_dim", 1152) != vram__denoiser_get(w, 'c'))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "cross_attention_dim");
+}
+
+static void vram__dit_begin(vram__hf_pen *w) {
+  const uint64_t side = vram__denoiser_get(w, 'y');
+  if (vram__denoiser_get(w, 'u') != side || vram__denoiser_get(w, 'v') != side)
+    vram__hf_refuse(w, "its lines are known of images of its own size: ", "sample_size");
+}
+
+/* Qwen-Image: of 4,096 positions those behind the longer half of the image are the text's. */
+static void vram__qwen_begin(vram__hf_pen *w) {
+  const uint64_t rows = vram__denoiser_get(w, 'u') / 2, columns = vram__denoiser_get(w, 'v') / 2,
+                 most = rows > columns ? rows : columns;
+  vram__diffusers_number(w, 'a', most);
+  vram__diffusers_number(w, 'A', most + vram__denoiser_get(w, 'S'));
+}
+
+/* T5: gelu_new with a gate, or relu without one. */
+static void vram__t5_begin(vram__hf_pen *w) {
+  const vram_file_value *const act = vram__hf_word(w, "feed_forward_proj");
+  const int is_gated = act ? vram__hf_is_word(act, "gated-gelu") : *vram__hf_flag_of(w, 'G');
+  if (act && !is_gated && !vram__hf_is_word(act, "relu"))
+    vram__hf_refuse(w, "an activation whose lines are not known: ", "feed_forward_proj");
+  vram__diffusers_flag(w, 'g', is_gated);
+}
+
+static void vram__t5_block(vram__hf_pen *w, uint64_t i) {
+  vram__diffusers_flag(w, 'B', !i || *vram__hf_flag_of(w, 'u'));
+  vram__hf_set(w, 'a', "@layer.0.SelfAttention");
+  vram__hf_set(w, 'f', "@layer.1.DenseReluDense");
+}
+
+#define VRAM__T5_ROW(kind, flags, vocab, width, layers, heads)                                     \
+  {                                                                                                \
+    kind, flags,                                                                                   \
+        "S~512 v=vocab_size:" vocab " c=d_model:512 d=d_kv:64 f=d_ff:" width " n=num_heads:" heads \
+        " i=n*d b=relative_attention_num_buckets:32",                                              \
+        "", vram__t5_begin, vram__t5_block, {vram__t5_head, NULL}, "encoder.embed_tokens", "", "", \
+        {{"encoder.block.$Y.",                                                                     \
+          "num_layers",                                                                            \
+          layers,                                                                                  \
+          {vram__t5_attention, vram__t5_bias, vram__t5_attend, vram__t5_forward},                  \
+          "@layer.1.add",                                                                          \
+          "",                                                                                      \
+          ""},                                                                                     \
+         {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},                                               \
+        vram__t5_end, NULL, NULL                                                                   \
+  }
+
+static const vram__denoiser_row vram__denoiser_rows[] = {
+    {"SD3Transformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:16 o=out_channels:16 d=attention_head_dim:64 "
+     "n=num_attention_heads:18 k=joint_attention_dim:4096 x=pooled_projection_dim:2048 "
+     "m=pos_embed_max_size:96 S~333 h~sample_size:128 w~sample_size:128 c=n*d 2=c*2 6=c*6 9=c*9 "
+     "f=c*4 u=h/P v=w/P p=u*v t=p+S M=m*m O=P*P*o r=128",
+     "",
+     vram__sd3_begin,
+     vram__sd3_block,
+     {vram__sd3_head, NULL},
+     "contiguous",
+     "context_embedder",
+     "time_text_embed.add",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       18,
+       {vram__sd3_norms, vram__sd3_attention, vram__sd3_middle, vram__sd3_forward},
+       "@add_3",
+       "@context.add_3",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__sd3_end,
+     NULL,
+     NULL},
+    {"FluxTransformer2DModel",
+     "s",
+     "i=in_channels:64 o=out_channels:i d=attention_head_dim:128 n=num_attention_heads:24 "
+     "k=joint_attention_dim:4096 x=pooled_projection_dim:768 ?g=guidance_embeds:0 S~512 h~128 "
+     "w~128 u=h/2 v=w/2 p=u*v t=S+p c=n*d 2=c*2 3=c*3 6=c*6 f=c*4 b=d/2 g=axes_dims_rope.0:16 "
+     "g=g/2 j=axes_dims_rope.1:56 j=j/2 l=axes_dims_rope.2:56 l=l/2 O=o r=128",
+     "patch_size=1",
+     vram__flux_begin,
+     NULL,
+     {vram__flux_head, NULL},
+     "x_embedder",
+     "context_embedder",
+     "time_text_embed.add",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       19,
+       {vram__flux_attention, vram__sd3_forward, NULL, NULL},
+       "@add_3",
+       "@context.add_3",
+       ""},
+      {"single_transformer_blocks.$Y.",
+       "num_single_layers",
+       38,
+       {vram__flux_single, NULL, NULL, NULL},
+       "@slice_3",
+       "@slice_1",
+       "@add"}},
+     vram__flux_end,
+     NULL,
+     NULL},
+    {"PixArtTransformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
+     "n=num_attention_heads:16 k=caption_channels:0 S~120 y=sample_size:128 h~y w~y y=y/P M=y*y "
+     "c=n*d 2=c*2 6=c*6 f=c*4 q=c/4 s=c/3 z=s*2 u=h/P v=w/P p=u*v O=P*P*o r=128",
+     "norm_type=ada_norm_single activation_fn=gelu-approximate attention_type=default "
+     "upcast_attention= norm_elementwise_affine= ",
+     vram__pixart_begin,
+     NULL,
+     {vram__pixart_head, vram__pixart_time},
+     "pos_embed.to_1",
+     "",
+     "{Aadaln_single.emb.add}{!Aadaln_single.emb.timestep_embedder.linear_2}",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__pixart_block, NULL, NULL, NULL},
+       "@add_7",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__pixart_end,
+     vram__pixart_each,
+     vram__pixart_out},
+    {"DiTTransformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
+     "n=num_attention_heads:16 k=num_embeds_ada_norm:1000 k=k+1 y=sample_size:32 h~y w~y y=y/P "
+     "M=y*y c=n*d 2=c*2 6=c*6 f=c*4 u=h/P v=w/P p=u*v O=P*P*o r=128",
+     "norm_type=ada_norm_zero activation_fn=gelu-approximate upcast_attention= "
+     "norm_elementwise_affine= ",
+     vram__dit_begin,
+     NULL,
+     {vram__dit_head, NULL},
+     "pos_embed.to",
+     "",
+     "transformer_blocks.0.norm1.emb",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__dit_block, NULL, NULL, NULL},
+       "@add_3",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__dit_end,
+     NULL,
+     NULL},
+    {"QwenImageTransformer2DModel",
+     "",
+     "i=in_channels:64 o=out_channels:16 P=patch_size:2 d=attention_head_dim:128 "
+     "n=num_attention_heads:24 k=joint_attention_dim:3584 S~512 h~128 w~128 u=h/2 v=w/2 p=u*v "
+     "c=n*d 2=c*2 6=c*6 f=c*4 b=d/2 O=P*P*o r=128",
+     "guidance_embeds= zero_cond_t= use_additional_t_cond= use_layer3d_rope=",
+     vram__qwen_begin,
+     NULL,
+     {vram__qwen_head, NULL},
+     "img_in",
+     "txt_in",
+     "time_text_embed.timestep_embedder.linear_2",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       60,
+       {vram__qwen_norms, vram__qwen_attention, vram__qwen_forward, NULL},
+       "@add_8",
+       "@add_11",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__qwen_end,
+     NULL,
+     NULL},
+    VRAM__T5_ROW("T5EncoderModel", "", "32128", "2048", 6, "8"),
+    VRAM__T5_ROW("MT5EncoderModel", "G", "250112", "1024", 8, "6"),
+    VRAM__T5_ROW("UMT5EncoderModel", "Gu", "250112", "1024", 8, "6")};
+
+/* ---- what the rows say ---- */
+
+/* A word up to one of the letters in `ends`, behind it. */
+static const char *vram__denoiser_word(const char *s, const char *ends, char *to, uint32_t cap) {
+  uint32_t n = 0;
+  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
+    if (n + 1 < cap)
+      to[n++] = *s;
+    s++;
+  }
+  to[n] = 0;
+  return s;
+}
+
+/* A number, or what a letter stands for. */
+static uint64_t vram__denoiser_operand(vram__hf_pen *w, const char **at) {
+  const char *s = *at;
+  uint64_t n = 0;
+  if (*s >= '0' && *s <= '9') {
+    for (; *s >= '0' && *s <= '9'; s++)
+      n = n * 10 + (uint64_t)(*s - '0');
+    *at = s;
+    return n;
+  }
+  *at = s + 1;
+  return vram__denoiser_get(w, *s);
+}
+
+/* An expression, from left to right. Numbers are of keys, each below 2^20. */
+static uint64_t vram__denoiser_expression(vram__hf_pen *w, const char *s) {
+  const uint64_t most = UINT64_C(1) << 40;
+  uint64_t n = vram__denoiser_operand(w, &s);
+  while (*s && !w->h.result) {
+    const char operation = *s++;
+    const uint64_t by = vram__denoiser_operand(w, &s);
+    if (operation == '/' && (!by || n % by))
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "widths or sides that cannot be divided", "");
+    else if (operation == '*' && n && by > most / n)
+      vram__hf_fail(&w->h, VRAM_ERR_OVERFLOW, "widths or sides that are too large", "");
+    else
+      n = operation == '/' ? n / by : operation == '*' ? n * by : n + by;
+  }
+  return n;
+}
+
+/* A key with what it is where it is missing, number i of a list behind a dot; or an expression. */
+static uint64_t vram__denoiser_value(vram__hf_pen *w, const char *text) {
+  char key[48], none[16];
+  const char *behind = vram__denoiser_word(text, ":", key, sizeof key);
+  uint32_t n = vram__text_len(key);
+  if (!*behind)
+    return vram__denoiser_expression(w, text);
+  vram__denoiser_word(behind + 1, "", none, sizeof none);
+  if (n > 2 && key[n - 2] == '.') {
+    const uint64_t i = (uint64_t)(key[n - 1] - '0');
+    key[n - 2] = 0;
+    return vram__diffusers_each(w, key, i, vram__denoiser_expression(w, none));
+  }
+  return vram__hf_number(&w->h, key, vram__denoiser_expression(w, none));
+}
+
+static void vram__denoiser_numbers(vram__hf_pen *w, const char *s) {
+  char text[64];
+  while (*s && !w->h.result) {
+    const int is_flag = *s == '?';
+    const char letter = s[is_flag], how = s[is_flag + 1];
+    s = vram__denoiser_word(s + is_flag + 2, " ", text, sizeof text);
+    s += *s == ' ';
+    if (is_flag) {
+      text[vram__text_len(text) - 2] = 0; /* ":0" */
+      vram__diffusers_flag(w, letter, vram__hf_bool(&w->h, text, 0));
+    } else if (how == '=' || !vram__denoiser_get(w, letter))
+      vram__diffusers_number(w, letter, vram__denoiser_value(w, text));
+    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", "");
+  }
+}
+
+static void vram__denoiser_plain(vram__hf_pen *w, const char *s) {
+  char key[48], value[48];
+  while (*s) {
+    s = vram__denoiser_word(s, "=", key, sizeof key);
+    s = vram__denoiser_word(s + 1, " ", value, sizeof value);
+    s += *s == ' ';
+    if (*value >= '0' && *value <= '9') {
+      if (vram__hf_number(&w->h, key, (uint64_t)(*value - '0')) != (uint64_t)(*value - '0'))
+        vram__hf_refuse(w, "a setting whose lines are not known: ", key);
+    } else
+      vram__diffusers_plain(w, key, value);
+  }
+}
+
+static void vram__denoiser_stack(vram__hf_pen *w, const vram__denoiser_row *row,
+                                 const vram__denoiser_blocks *b) {
+  const uint64_t count = vram__hf_number(&w->h, b->count, b->none);
+  uint64_t i, k;
+  if (!count || count > VRAM__HF_MAX_LAYERS)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "not 1 to 4096 layers: ", b->count);
+  for (i = 0; i < count && !w->h.result; i++) {
+    vram__diffusers_number(w, 'Y', i);
+    vram__diffusers_flag(w, 'f', !i);
+    vram__diffusers_flag(w, 'l', i + 1 == count && b == row->blocks && !row->blocks[1].path);
+    vram__diffusers_enter(w, b->path);
+    if (row->block)
+      row->block(w, i);
+    for (k = 0; k < 4 && b->lines[k]; k++)
+      vram__diffusers_lines(w, b->lines[k]);
+    vram__hf_set(w, 'x', b->x);
+    vram__hf_set(w, 'y', b->y);
+    vram__hf_set(w, 'z', b->z);
+  }
+}
+
+/* NULL: there is no row of the class. */
+static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows; i++)
+    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__denoiser_rows[i].kind))
+      return vram__denoiser_rows + i;
+  return NULL;
+}
+
+VRAM__FN vram__hf_book vram__hf_denoisers(void) {
+  vram__hf_book b;
+  b.part = vram__denoiser_parts;
+  b.parts = sizeof vram__denoiser_parts / sizeof *vram__denoiser_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
+VRAM__FN int vram__denoiser_is(const vram_file_text *kind) {
+  return vram__denoiser_find(kind) != NULL;
+}
+
+VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
+                                   const vram_hf_sizes *sizes) {
+  const vram__denoiser_row *const row = vram__denoiser_find(kind);
+  uint64_t i;
+  for (i = 0; row->flags[i]; i++)
+    vram__diffusers_flag(w, row->flags[i], 1);
+  vram__diffusers_number(w, 'S', sizes->tokens);
+  vram__diffusers_number(w, 'h', sizes->height);
+  vram__diffusers_number(w, 'w', sizes->width);
+  vram__denoiser_plain(w, row->plain);
+  vram__denoiser_numbers(w, row->numbers);
+  if (row->begin && !w->h.result)
+    row->begin(w);
+  if (w->h.result)
+    return;
+  vram__hf_set(w, 'e', row->e);
+  for (i = 0; i < 2 && row->head[i]; i++)
+    vram__diffusers_lines(w, row->head[i]);
+  vram__hf_set(w, 'x', row->x);
+  vram__hf_set(w, 'y', row->y);
+  for (i = 0; i < 2 && row->blocks[i].path; i++)
+    vram__denoiser_stack(w, row, row->blocks + i);
+  vram__diffusers_lines(w, row->end);
+  for (i = 0; row->each && i <= vram__denoiser_get(w, 'Y'); i++) {
+    const uint64_t last = vram__denoiser_get(w, 'Y');
+    vram__diffusers_number(w, 'Y', i);
+    vram__diffusers_enter(w, row->blocks[0].path);
+    vram__diffusers_lines(w, row->each);
+    vram__diffusers_number(w, 'Y', last);
+  }
+  if (row->out)
+    vram__diffusers_lines(w, row->out);
+}
+
 /* >>read/diffusers    config.json of diffusers and of its text encoders as a model in the text
    form: what a module's forward pass calls, in its order, and where Python lets go of values
    (`drop`): as diffusers 0.42 runs under torch 2.15 in eval mode
@@ -63307,7 +64780,8 @@ static const char vram__diffusers_clip_end[] =
 /* ---- what a config.json says ---- */
 
 /* Number i of a key that is one number for all blocks or a list of them. */
-static uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none) {
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i,
+                                       uint64_t none) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind != VRAM_VALUE_ARRAY)
     return vram__hf_number(&w->h, key, none);
@@ -63345,7 +64819,7 @@ static int vram__diffusers_attends(vram__hf_pen *w, const char *key, uint64_t i,
 }
 
 /* A key must be missing, null, false, or say `plain`. */
-static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind == VRAM_VALUE_NULL || (v->kind == VRAM_VALUE_BOOL && !v->number.u) ||
       (v->kind == VRAM_VALUE_TEXT && vram__hf_is_word(v, plain)))
@@ -63354,7 +64828,7 @@ static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *
 }
 
 /* The path of the module that the next lines are of. */
-static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_target t;
   t.to = w->path;
   t.cap = sizeof w->path;
@@ -63363,15 +64837,15 @@ static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_say(w, &t, path, "");
 }
 
-static void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
   vram__hf_say(w, NULL, lines, "");
 }
 
-static void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
   *vram__hf_number_of(w, name) = n;
 }
 
-static void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
   *vram__hf_flag_of(w, name) = (uint8_t)is;
 }
 
@@ -63864,13 +65338,16 @@ static void vram__clip_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
 
 /* ---- classes ---- */
 
-static const struct {
+typedef struct vram__diffusers_row {
   const char *kind, *flags;
   void (*write)(vram__hf_pen *w, const vram_hf_sizes *sizes);
-} vram__diffusers_rows[] = {{"UNet2DConditionModel", "", vram__unet_write},
-                            {"AutoencoderKL", "", vram__vae_write},
-                            {"CLIPTextModel", "", vram__clip_write},
-                            {"CLIPTextModelWithProjection", "j", vram__clip_write}};
+} vram__diffusers_row;
+
+static const vram__diffusers_row vram__diffusers_rows[] = {
+    {"UNet2DConditionModel", "", vram__unet_write},
+    {"AutoencoderKL", "", vram__vae_write},
+    {"CLIPTextModel", "", vram__clip_write},
+    {"CLIPTextModelWithProjection", "j", vram__clip_write}};
 
 /* The class: of diffusers under _class_name, of transformers the first architecture. */
 static vram_file_text vram__diffusers_class(const vram_file *f) {
@@ -63887,29 +65364,39 @@ static vram_file_text vram__diffusers_class(const vram_file *f) {
   return t;
 }
 
+/* The row of a class; NULL: none. */
+static const vram__diffusers_row *vram__diffusers_find(const vram_file_text *kind) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
+    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__diffusers_rows[i].kind))
+      return vram__diffusers_rows + i;
+  return NULL;
+}
+
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
   const vram_file_text kind = vram__diffusers_class(w->h.f);
-  uint32_t i, n = 0;
-  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
-    if (kind.text && vram__text_is(kind.text, (uint32_t)kind.count, vram__diffusers_rows[i].kind)) {
-      for (; vram__diffusers_rows[i].flags[n]; n++)
-        vram__diffusers_flag(w, vram__diffusers_rows[i].flags[n], 1);
-      vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
-      vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
-      vram__hf_put(w, kind.text, (uint32_t)kind.count);
-      vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
-      if (sizes->cache)
-        vram__hf_refuse(w, "no class that generates tokens", "");
-      else
-        vram__diffusers_rows[i].write(w, sizes);
-      vram__hf_flush(w);
-      return 1;
-    }
-  if (vram_file_get(w->h.f, "_class_name", 11)) {
+  const vram__diffusers_row *const row = kind.text ? vram__diffusers_find(&kind) : NULL;
+  uint32_t n;
+  if (!row && !(kind.text && vram__denoiser_is(&kind))) {
+    if (!vram_file_get(w->h.f, "_class_name", 11))
+      return 0;
     vram__hf_refuse(w, "no lines of the text form are known of this class of diffusers", "");
     return 1;
   }
-  return 0;
+  for (n = 0; row && row->flags[n]; n++)
+    vram__diffusers_flag(w, row->flags[n], 1);
+  vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
+  vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
+  vram__hf_put(w, kind.text, (uint32_t)kind.count);
+  vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
+  if (sizes->cache)
+    vram__hf_refuse(w, "no class that generates tokens", "");
+  else if (row)
+    row->write(w, sizes);
+  else
+    vram__denoiser_write(w, &kind, sizes);
+  vram__hf_flush(w);
+  return 1;
 }
 
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
@@ -64202,6 +65689,7 @@ enum {
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
   VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
   VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
@@ -64291,6 +65779,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -64352,9 +65841,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -64436,7 +65925,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X
@@ -65560,7 +67049,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
@@ -65663,15 +67152,26 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
 /* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -65704,7 +67204,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 
@@ -65742,6 +67242,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
@@ -65750,7 +67251,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -65845,6 +67347,7 @@ enum {
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -65872,6 +67375,8 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
 VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
@@ -65883,6 +67388,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
 VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
@@ -65894,6 +67401,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 /* graph_attention.c */
 typedef struct vram__build_qkv {
   int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
 /* v: a node to be multiplied with, or -1; k too. */
@@ -65924,10 +67432,15 @@ VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
@@ -66043,9 +67556,10 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;
@@ -66182,7 +67696,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -66307,6 +67821,8 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
@@ -66412,10 +67928,24 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    if (rows > 1)
+      n->flags |= VRAM__NODE_STRIDED;
+  }
+  return i;
+}
+
+/* A part of a that lies in one piece. */
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2) {
+  int32_t i = vram__build_view(b, a, n0, n1, n2);
+  vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                                          vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -66505,13 +68035,6 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
-static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
-  if (t->ndim < 3)
-    return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.") ? 2 : 1];
-}
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
   return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
@@ -66523,8 +68046,10 @@ static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (b->m->is_tied && vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -66537,8 +68062,9 @@ VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_t
 }
 
 /* A node with a weight is computed where the weight lies, or by a device that takes work off the
-   host: the first one. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+   host: the first one, if the op has 32 rows or more (get_op_batch_size of ggml-cuda). */
+static int32_t vram__build_there(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                 uint64_t rows) {
   const vram_llama_options *o = b->m->options;
   vram__graph_node *n = vram__build_at(b, node);
   if (!t) {
@@ -66547,11 +68073,36 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   }
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
-  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+  if (n->buffer == b->host && b->m->ndevice && rows >= 32 &&
       (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
                                    : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
+}
+
+/* t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram__graph_node *n = vram__build_at(b, node);
+  return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
+}
+
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
+/* A product with a matrix, or with those of the chosen experts. t may be NULL. */
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const uint64_t *ne = vram__build_at(b, node)->ne;
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
+}
+
+/* A weight in another shape, which does not say where a node is computed. */
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t) {
+  int32_t i;
+  if (!t)
+    return -1;
+  i = vram__build_leaf(b, t, vram__build_where(b, t));
+  return vram__build_view(b, i, t->numel, 1, 1);
 }
 
 /* A node of rows taken of a table: where that lies. */
@@ -66582,7 +68133,7 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
   if (b->flags & VRAM__BUILD_SCALES)
     i = vram__build_scale_of(b, i, name);
@@ -66644,6 +68195,9 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  if (ne[0] == head && ne[2] == b->tokens)
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
@@ -66774,8 +68328,8 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
@@ -66849,10 +68403,10 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -66861,7 +68415,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !h->decompress)
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -66875,7 +68429,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -66953,7 +68509,9 @@ static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
     x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
@@ -66961,6 +68519,10 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
     a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
     a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
     a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
@@ -67024,7 +68586,11 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
   x = vram__build_attend(b, a.q, NULL, bias);
-  return vram__build_rotate(b, x, b->v_rotation[c]);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
 }
 
 /* The result of attention times a gate made of its input: of each element, or of each head. */
@@ -67068,7 +68634,9 @@ static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
   return vram__build_tempered(b, i);
@@ -67080,7 +68648,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -67102,6 +68672,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
   vram__build_qkv a;
   int32_t all, kv, k;
+  a.gate = -1;
   a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -67281,6 +68852,8 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
     i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
@@ -67297,7 +68870,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
   if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
@@ -67384,15 +68957,18 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 
@@ -67445,15 +69021,21 @@ static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64
   vram__build_foreign(b, i, -1);
 }
 
+/* The states that are computed from, as the sequences have them (build_rs). */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
+  int32_t all, state;
+  vram__build_states(b);
+  all = vram__build_clear(b, width);
+  state = vram__build_node(b, width, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, width);
+  return state;
+}
+
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t all, state, i;
-  vram__build_states(b);
-  all = vram__build_clear(b, b->m->n_embd_r);
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
-  vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, all, b->m->n_embd_r);
+  int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -67463,7 +69045,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 }
 
 /* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
-static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
   i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
@@ -67485,8 +69067,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
   const int32_t all = vram__build_clear(b, b->m->n_embd_s);
   int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
-                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
-          y;
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
   vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
@@ -67495,9 +69076,7 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
   vram__build_source(b, i, b->states);
   vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
-  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
-  return y;
+  return vram__build_piece(b, i, inner, tokens, b->m->n_seq);
 }
 
 /* The outputs, x times D added, times SiLU of z. */
@@ -67539,8 +69118,8 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
   int32_t all, z;
   vram__build_scanned s;
-  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_slice(b, all, vram__build_at(b, all)->ne[0]);
   z = vram__build_slice(b, all, inner);
   s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
   x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
@@ -67570,6 +69149,158 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
   return vram__build_view(b, i, width, b->tokens, 1);
+}
+
+/* >>llama/graph_delta    gated delta nets: qwen3next, qwen35, kimi-linear
+   (llama.cpp: src/models/delta-net-base.cpp, qwen3next.cpp, qwen35.cpp, kimi-linear.cpp) */
+
+/* What a net is computed from: heads apart, tokens behind each other. */
+typedef struct vram__build_net {
+  int32_t q, k, v, gate, beta, state;
+  uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
+} vram__build_net;
+
+static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
+   stored. */
+static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
+  const uint64_t inner = n->width * n->heads;
+  const int32_t i = vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
+  vram__build_source(b, i, n->k);
+  vram__build_source(b, i, n->v);
+  vram__build_source(b, i, n->gate);
+  vram__build_source(b, i, n->beta);
+  vram__build_source(b, i, n->state);
+  vram__build_foreign(b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
+  return vram__build_piece(b, i, n->width, n->heads, b->tokens);
+}
+
+static int32_t vram__build_net_state(vram__build *b, uint64_t width, uint64_t heads) {
+  return vram__build_view(b, vram__build_state(b, b->m->n_embd_s), width, width,
+                          heads * b->m->n_seq);
+}
+
+/* build_gdn_l2_norm */
+static int32_t vram__build_unit(vram__build *b, int32_t a) {
+  return vram__build_map(b, vram__build_map(b, a, -1), -1);
+}
+
+static int32_t vram__build_net_heads(vram__build *b, int32_t a, uint64_t heads) {
+  return vram__build_view(b, a, b->m->ssm_d_state, heads, b->tokens);
+}
+
+/* qwen3next has gate and beta in one product, of which the parts are copied; qwen35 has two. */
+static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
+  const uint64_t heads = n->heads;
+  int32_t alpha, beta;
+  if (vram__build_weight(b, "ssm_ba.weight")) {
+    x = vram__build_linear(b, x, "ssm_ba.weight", NULL);
+    beta = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+    alpha = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+  } else {
+    beta = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+    beta = vram__build_view(b, beta, 1, heads, b->tokens);
+    alpha = vram__build_linear(b, x, "ssm_alpha.weight", NULL);
+    alpha = vram__build_view(b, alpha, heads, vram__build_each(b), b->m->n_seq);
+  }
+  n->beta = vram__build_view(b, vram__build_map(b, beta, -1), 1, heads, b->tokens);
+  alpha = vram__build_bias(b, alpha, "ssm_dt.bias");
+  alpha = vram__build_with(b, vram__build_map(b, vram__build_map(b, alpha, -1), -1),
+                           vram__build_weight(b, "ssm_a"));
+  n->gate = vram__build_view(b, alpha, 1, heads, b->tokens);
+}
+
+/* Q or K with as many heads as V; qwen35 leaves that to the op. */
+static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
+  const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
+  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+    return a;
+  a = vram__build_view(b, a, width, 1, group * b->tokens);
+  a = vram__build_node(b, width, heads / group, group * b->tokens, a);
+  return vram__build_net_heads(b, a, heads);
+}
+
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->ssm_dt_rank, group = b->m->ssm_n_group;
+  vram__build_net n;
+  int32_t all, z, i;
+  n.width = b->m->ssm_d_state;
+  n.heads = heads;
+  if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
+    b->g->is_full = 1; /* the older form of qwen3next */
+  vram__build_expand(b, x);
+  all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
+  all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
+  z = vram__build_linear(b, x, "attn_gate.weight", NULL);
+  vram__build_gates(b, x, &n);
+  all = vram__build_convolve(b, all);
+  n.state = vram__build_net_state(b, n.width, heads);
+  n.q = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.k = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.v = vram__build_net_heads(b, all, heads);
+  n.q = vram__build_repeat(b, n.q, heads);
+  n.k = vram__build_repeat(b, n.k, heads);
+  i = vram__build_norm(b, vram__build_net_op(b, &n), "ssm_norm.weight", NULL);
+  z = vram__build_map(b, vram__build_net_heads(b, z, heads), -1);
+  i = vram__build_map(b, i, z);
+  i = vram__build_view(b, i, n.width * heads, vram__build_each(b), b->m->n_seq);
+  i = vram__build_linear(b, i, "ssm_out.weight", NULL);
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0], b->tokens, 1);
+}
+
+/* ---- kimi-linear: Q, K and V have a convolution each, the gate is of two matrices ---- */
+
+static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, const char *weight,
+                                     const char *kernel) {
+  const uint64_t columns = b->m->ssm_d_conv - 1u, each = vram__build_each(b);
+  int32_t i = vram__build_linear(b, x, weight, NULL), c;
+  const uint64_t inner = vram__build_at(b, i)->ne[0];
+  i = vram__build_view(b, i, each, inner, b->m->n_seq);
+  c = vram__build_view(b, states, columns, inner, b->m->n_seq);
+  vram__build_at(b, c)->bytes = /* a third of each row */
+      vram__product_or_overflow(4 * (uint64_t)b->m->n_embd_r, b->m->n_seq - 1u) +
+      columns * inner * 4;
+  c = vram__build_node(b, columns + each, inner, b->m->n_seq, c);
+  vram__build_source(b, c, i);
+  vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
+  i = vram__build_node(b, inner, each, b->m->n_seq, c);
+  vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
+  return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
+}
+
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
+  vram__build_net n;
+  int32_t i, gate;
+  n.width = b->m->kda_head_size;
+  n.heads = b->m->layer[b->il].n_head;
+  vram__build_expand(b, x);
+  i = vram__build_state(b, b->m->n_embd_r);
+  n.q = vram__build_kimi_part(b, x, i, "attn_q.weight", "ssm_conv1d_q.weight");
+  n.k = vram__build_kimi_part(b, x, i, "attn_k.weight", "ssm_conv1d_k.weight");
+  n.v = vram__build_kimi_part(b, x, i, "attn_v.weight", "ssm_conv1d_v.weight");
+  i = vram__build_linear(b, x, "ssm_f_a.weight", NULL);
+  i = vram__build_linear(b, i, "ssm_f_b.weight", "ssm_dt.bias");
+  i = vram__build_view(b, vram__build_map(b, i, -1), n.width, n.heads, b->tokens);
+  n.gate = vram__build_map(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+  n.gate = vram__build_view(b, n.gate, n.width, n.heads, b->tokens);
+  i = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+  n.beta = vram__build_map(b, vram__build_view(b, i, 1, n.heads, b->tokens), -1);
+  n.state = vram__build_net_state(b, n.width, n.heads);
+  n.q = vram__build_unit(b, n.q);
+  n.k = vram__build_unit(b, n.k);
+  i = vram__build_net_op(b, &n);
+  i = vram__build_node(b, n.width, n.heads, b->tokens, i);
+  x = vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+  gate = vram__build_linear(b, x, "ssm_g_a.weight", NULL);
+  gate = vram__build_linear(b, gate, "ssm_g_b.weight", NULL);
+  gate = vram__build_view(b, gate, n.width, n.heads, b->tokens);
+  i = vram__build_view(b, i, n.width, n.heads, b->tokens);
+  i = vram__build_norm(b, i, "ssm_norm.weight", NULL);
+  i = vram__build_map(b, i, vram__build_map(b, gate, -1));
+  i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
+  return vram__build_linear(b, i, "attn_output.weight", NULL);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -67612,6 +69343,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
     b->crossed_mask = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
   }
+  a.gate = -1;
   a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
   a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
   a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
@@ -67784,7 +69516,7 @@ static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, c
   const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
   if (t) {
     int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
-    vram__build_with(b, i, t);
+    vram__build_multiply(b, i, t);
     vram__build_source(b, i, a);
     a = i;
   }
@@ -67963,6 +69695,17 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
+                                                  "attn_gate",
+                                                  "ssm_ba",
+                                                  "ssm_alpha",
+                                                  "ssm_beta",
+                                                  "ssm_conv1d_q",
+                                                  "ssm_conv1d_k",
+                                                  "ssm_conv1d_v",
+                                                  "ssm_f_a",
+                                                  "ssm_f_b",
+                                                  "ssm_g_a",
+                                                  "ssm_g_b",
                                                   "shortconv.conv",
                                                   "shortconv.in_proj",
                                                   "shortconv.out_proj",
@@ -68297,6 +70040,15 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
     {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
@@ -68363,10 +70115,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -68393,7 +70149,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -68408,17 +70164,19 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
 }
 
@@ -68445,16 +70203,17 @@ static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
@@ -68483,21 +70242,6 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   if (rope && !rope->number.u)
     flags |= VRAM__BUILD_NO_ROPE;
   return flags;
-}
-
-/* What is not derived yet where there are devices: a scan without a kernel; scans and latent
-   attention of several sequences on the host. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const vram_file_tensor *t;
-  if (!m->ndevice)
-    return 0;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
 }
 
 /* Is the graph of this model and context one that is built here? */
@@ -68636,8 +70380,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

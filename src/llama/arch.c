@@ -45,9 +45,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -129,7 +129,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X

@@ -21,6 +21,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
@@ -29,7 +30,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  uint64_t room;  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -124,6 +126,7 @@ enum {
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -151,6 +154,8 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
 VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
@@ -162,6 +167,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
 VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
@@ -173,6 +180,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 /* graph_attention.c */
 typedef struct vram__build_qkv {
   int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
 /* v: a node to be multiplied with, or -1; k too. */
@@ -203,10 +211,15 @@ VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);

@@ -4,6 +4,9 @@
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  if (ne[0] == head && ne[2] == b->tokens)
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
@@ -134,8 +137,8 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
@@ -209,10 +212,10 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -221,7 +224,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !h->decompress)
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -235,7 +238,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -313,7 +318,9 @@ static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
     x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
@@ -321,6 +328,10 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
     a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
     a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
     a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
@@ -384,7 +395,11 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
   vram__build_store(b, a.k, b->k_index[c]);
   vram__build_store(b, a.v, b->v_index[c]);
   x = vram__build_attend(b, a.q, NULL, bias);
-  return vram__build_rotate(b, x, b->v_rotation[c]);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
 }
 
 /* The result of attention times a gate made of its input: of each element, or of each head. */
@@ -428,7 +443,9 @@ static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
   return vram__build_tempered(b, i);
@@ -440,7 +457,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -462,6 +481,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
   vram__build_qkv a;
   int32_t all, kv, k;
+  a.gate = -1;
   a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);

@@ -123,6 +123,8 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
     i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
   vram__build_expand(b, i);
@@ -139,7 +141,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
   if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
@@ -226,15 +228,18 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 

@@ -63,7 +63,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   n->nsource = 0;
   n->view = n->copy = -1;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -188,6 +188,8 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);

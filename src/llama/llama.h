@@ -35,6 +35,7 @@ enum {
   VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
   VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
   VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
   VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
 };
 
@@ -124,6 +125,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);

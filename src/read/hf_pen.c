@@ -8,8 +8,8 @@
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not
-     <name>  a part; <*name> once for each token, <#name> for each
-                             layer
+     <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype; behind +:
@@ -25,9 +25,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-                  : vram__hf_state_decoders();
+         : i == 3 ? vram__hf_state_decoders()
+                  : vram__hf_denoisers();
 }
-enum { VRAM__HF_BOOKS = 4 };
+enum { VRAM__HF_BOOKS = 5 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -88,6 +89,7 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 }
 
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s);
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number);
 static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
@@ -127,7 +129,10 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       vram__hf_letters(w, t, w->path);
       break;
     case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      if (next >= '1' && next <= '8')
+        vram__hf_argument(w, t, next);
+      else
+        vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
       s++;
       break;
     case '$':
@@ -228,28 +233,47 @@ static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *nam
   }
 }
 
-/* <name>: its lines; of a cache and masks in a generation hf_generate.c has them. */
+/* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
-  uint32_t n = 0;
-  while (s[n] && s[n] != '>')
-    n++;
+  vram__hf_called call;
+  uint32_t len = 0, n, arguments = 0;
+  vram__memory_zero(&call, sizeof call);
+  while (s[len] && s[len] != '>' && s[len] != '|')
+    len++;
+  for (n = len; s[n] && s[n] != '>'; n++)
+    if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
+      call.argument[arguments++] = s + n + 1;
   if (*s == '*' || *s == '#') {
-    vram__hf_rounds(w, t, s, n);
+    vram__hf_rounds(w, t, s, len);
     return s + n + (s[n] != 0);
   }
-  if (vram__text_is(s, n, "cache"))
+  call.by = w->called;
+  w->called = &call;
+  if (vram__text_is(s, len, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
-  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
+  else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else {
-    part = vram__hf_part_find(s, n);
+    part = vram__hf_part_find(s, len);
     if (part)
       vram__hf_say(w, t, part->lines, "");
     else
       vram__hf_refuse(w, "a part without lines of model_type ", w->c.family);
   }
+  w->called = call.by;
   return s + n + (s[n] != 0);
+}
+
+/* An argument, with those of the part that it was written in. */
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number) {
+  const vram__hf_called *const call = w->called;
+  const char *const s = call ? call->argument[number - '1'] : NULL;
+  if (!s)
+    return;
+  w->called = call->by;
+  vram__hf_say(w, t, s, "|>");
+  w->called = call;
 }
 
 /* &path|input|c|size|drop, ^path|input|c */

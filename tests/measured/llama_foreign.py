@@ -96,8 +96,6 @@ def tensors(keys, absent):
             continue
         if int(w[2]) & 2:
             continue  # duplicated
-        if int(w[2]) & 4:
-            continue
         seen.add(w[1])
         out.append((w[1], [int(x) for x in w[3:]]))
     return out
@@ -121,6 +119,8 @@ def types(r, ts):
     out = []
     for n, ne in ts:
         base = re.sub(r"blk\.\d+\.", "", n)
+        if "ssm_conv1d_" in n:
+            ne = ne[:3]
         full = [d for d in ne]
         while len(full) > 1 and full[-1] == 1:
             full.pop()
@@ -659,6 +659,76 @@ def _(r):
     return d, QKV + B + tie(r)
 
 
+def delta(r, d):
+    """A gated delta net: heads of Q and K, as many or fewer than those of V."""
+    a = d["general.architecture"]
+    k = r.choice([1, 2, 4, 8])
+    v = k * r.choice([1, 1, 2, 4])
+    d[f"{a}.ssm.conv_kernel"] = r.choice([4, 4, 3])
+    d[f"{a}.ssm.state_size"] = r.choice([64, 128, 128])
+    d[f"{a}.ssm.group_count"] = k
+    d[f"{a}.ssm.time_step_rank"] = v
+    d[f"{a}.ssm.inner_size"] = v * d[f"{a}.ssm.state_size"]
+    d[f"{a}.full_attention_interval"] = r.choice([2, 3, 4, 4])
+    return d
+
+
+def attends(d):
+    """Layers with attention: of a file of random tensors, Q, K and V are apart there."""
+    a = d["general.architecture"]
+    n = d[f"{a}.full_attention_interval"]
+    last = d[f"{a}.block_count"]
+    return r"blk\.(%s)\.attn_qkv" % "|".join(str(i) for i in range(last) if i % n == n - 1 or f"{a}.nextn_predict_layers" in d and i == last - 1)
+
+
+@add("qwen3next")
+def _(r):
+    d = moe(r, delta(r, base(r, "qwen3next", free_head=True, heads=r.choice([128, 256]))), shared=True)
+    return d, attends(d) + B + tie(r) + "|ssm_in"
+
+
+def qwen35(r, a):
+    d = delta(r, base(r, a, free_head=True, heads=r.choice([128, 256])))
+    d[a + ".rope.dimension_sections"] = [11, 11, 10, 0]
+    if r.random() < 0.3:
+        d[a + ".nextn_predict_layers"] = 1
+        d[a + ".block_count"] += 1
+    return d
+
+
+@add("qwen35")
+def _(r):
+    d = qwen35(r, "qwen35")
+    return d, attends(d) + B + tie(r)
+
+
+@add("qwen35moe")
+def _(r):
+    d = moe(r, qwen35(r, "qwen35moe"), shared=True)
+    return d, attends(d) + B + tie(r)
+
+
+@add("kimi-linear")
+def _(r):
+    a = "kimi-linear"
+    d = moe(r, base(r, a, gqa=False, heads=128))
+    n = d[a + ".block_count"]
+    d[a + ".attention.head_count_kv"] = [1 if i % 4 == 3 or i == n - 1 else 0 for i in range(n)]
+    d[a + ".attention.kv_lora_rank"] = 512
+    d[a + ".rope.dimension_count"] = 64
+    d[a + ".attention.key_length"] = 576
+    d[a + ".attention.value_length"] = 512
+    d[a + ".attention.key_length_mla"] = 192
+    d[a + ".attention.value_length_mla"] = 128
+    d[a + ".ssm.conv_kernel"] = 4
+    d[a + ".kda.head_dim"] = r.choice([64, 128])
+    d[a + ".expert_shared_count"] = r.choice([1, 2])
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.446])
+    d[a + ".expert_gating_func"] = 2
+    return d, QKV + "|attn_kv_b|attn_q_a"
+
+
 def groups(r, d):
     """Groups of experts, of which some are taken."""
     a = d["general.architecture"]
@@ -993,6 +1063,10 @@ def main():
                 continue
             for j in range(m):
                 jobs.append((f, setting(r, dev)))
+                if f"{a}.attention.key_length_mla" in keys:
+                    jobs[-1][1].pop("v", None)
+                    if "k" in jobs[-1][1]:
+                        jobs[-1][1].update(v=jobs[-1][1]["k"], fa=1)
         if not jobs:
             continue
         text = "".join(
