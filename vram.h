@@ -4974,7 +4974,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
@@ -5120,7 +5120,7 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
 
 /* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
@@ -5191,6 +5191,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -5204,6 +5213,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;
@@ -56216,6 +56226,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -56235,6 +56246,7 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
@@ -56246,6 +56258,11 @@ typedef struct vram__hf_ssm {
 } vram__hf_ssm;
 VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
@@ -56274,13 +56291,14 @@ typedef struct vram__hf_book {
 } vram__hf_book;
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 144,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
@@ -60338,20 +60356,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -60372,8 +60430,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -60441,16 +60498,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -60458,8 +60514,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -60527,8 +60589,9 @@ static void vram__hf_dtype(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -60540,9 +60603,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
@@ -60679,7 +60745,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{ttype_as %p.to_1 %p.mul %i}{!tto %p.to_1 %p.mul dtype=%T}\n"
+    "{;type_as %p.to_1 %p.mul %i}{!;to %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop{d %d}{f %d %x} %p.mean %p.mul\n",
@@ -60764,8 +60830,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "amax %pany %peq\n"
     "drop %pexpand %psub %psub_1 %pcumsum\n",
     NULL},
-  /* sdpa_mask of a sliding window that is shorter than the sequence */
-  {"mask",
+  /* what masks are made of, and that of a sliding window that is shorter than the sequence */
+  {"axes",
     "arange %parange_1 shape=[N] dtype=i64\n"
     "arange %parange_2 shape=[1] dtype=i64\n"
     "arange %parange_3 shape=[S] dtype=i64\n"
@@ -60787,7 +60853,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
     "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
     "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
-    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n",
+    NULL},
+  {"mask",
+    "<axes>"
     "ones %pones shape=[] dtype=bool\n"
     "sub %psub_4 %punsqueeze_9 scalar=1\n"
     "gt %pgt %pslice_13 %psub_4\n"
@@ -60799,6 +60868,23 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
     "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
     "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* masks as numbers, which eager attention adds: always made */
+  {"full_mask",
+    "<axes>"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "drop %punsqueeze_3 %punsqueeze_6\n"
+    "expand %pmask %ple shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  {"mask_numbers",
+    "zeros %pzeros shape=[] dtype=model\n"
+    "where %pwhere %pmask %pzeros scalar=1\n",
+    NULL},
+  {"eager_masks",
+    "<positions>~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -60813,7 +60899,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* cos and sin of each token */
   {"rope",
-    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    "{!R~p|%Brotary_emb\n<angles>}"
+    "{R{h~p|%Brotary_emb\n<angles>}{i~p|%Brotary_emb_local\n<angles>}}",
     NULL},
   {"angles",
     "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
@@ -60821,7 +60908,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -60900,8 +60988,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
-    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    NULL},
+  {"repeat_kv",
+    "slice %Aslice_4 %K dim=0 colon=1\n"
     "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
     "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
@@ -60916,7 +61006,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n}}}",
+    "drop %Aslice_11\n",
     NULL},
   {"attend",
     "scaled_dot_product_attention %Asdpa "
@@ -60931,6 +61021,28 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* eager_attention_forward with soft capping (Z) */
+  {"eager",
+    "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n~f|%Ascaled\n"
+    "{Zdiv %Acapped.div %Ascaled scalar=1\n"
+    "tanh %Acapped.tanh %Acapped.div\n"
+    "mul %Acapped %Acapped.tanh scalar=1\n~f|%Acapped\n}"
+    "add %Amasked %f %s\n"
+    "softmax %Asoftmax %Amasked dim=-1 dtype=f32\n"
+    "to %Aweights %Asoftmax dtype=model\n~f|%Aweights\n"
+    "drop %Amasked\n"
+    "{!Gdropout %Adropout %Aweights p=%D\n~f|%Adropout\n}"
+    "matmul %Amatmul %f %V\n"
+    "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -60938,6 +61050,133 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
     " %Aview_1 %Atranspose_1}"
     "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* Cohere: neighbours are turned, in f32 */
+  {"cohere_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{4&%Aq_norm|%q|q|$n,$d|%Aq_proj\n"
+    "&%Ak_norm|%k|k|$k,$d|%Ak_proj\n}"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n",
+    NULL},
+  {"cohere_rotate",
+    "to %Ato %Atranspose dtype=f32\n"
+    "to %Ato_1 %Atranspose_1 dtype=f32\n"
+    "<angles_of>~j|%Ato\n<turn_pairs>~j|%Ato_1\n~g|_1\n<turn_pairs>"
+    "type_as %Ato_2 %Aadd %Atranspose\n"
+    "type_as %Ato_3 %Aadd_1 %Atranspose\n"
+    "drop {4%q %k}{!4%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose_1 %Ato %Ato_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato_2\n~k|%Ato_3\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  {"parallel_end",
+    "order @input_layernorm.weight\n"
+    "add @add %x %Ao_proj\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "drop{l %x} %n %Ao_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* GPT-2: positions that are learned, one matrix for q, k and v */
+  {"gpt2_embedding",
+    "~B|transformer.\n~N|%Bh.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
+    "{!G<positions>}"
+    "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
+    "<causal>;%Bdrop|x|S\n",
+    NULL},
+  {"gpt2_attention",
+    "~A|@attn.\n"
+    "&@ln_1|%x|n|$h|\n"
+    "linear %Ac_attn %n out_features=$3 conv1d=1\n"
+    "split %Asplit.0,%Asplit.1,%Asplit.2 %Ac_attn split_size_or_sections=$h dim=2\n"
+    "view %Aview %Asplit.1 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Asplit.2 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "<cached><repeat><attend>"
+    "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
+    "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
+    "drop %Ac_attn %Asplit.0 %Asplit.1 %Asplit.2 %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2\n"
+    "add @add %y %x\n"
+    "drop %n\n",
+    NULL},
+  {"gpt2_mlp",
+    "&@ln_2|@add|m|$h|\n"
+    "linear @mlp.c_fc %m out_features=$i conv1d=1\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop %x %y %m\n"
+    "~x|@add_1\n",
+    NULL},
+  {"gpt2_last",
+    "&%Bln_f|%x|n|$h|\n"
+    "view %Bview_1 %n shape=[N,S,$h]\n"
+    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "~E|%n \n~n|%Bview_1\n",
+    NULL},
+  /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
+  {"phi3_qkv",
+    "linear %Aqkv_proj %n out_features=$4 bias=0\n"
+    "slice %Aslice %Aqkv_proj dim=2 end=$Q\n"
+    "slice %Aslice_1 %Aqkv_proj dim=2 start=$Q end=$5\n"
+    "slice %Aslice_2 %Aqkv_proj dim=2 start=$5\n"
+    "view %Aview %Aslice shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Aslice_1 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    NULL},
+  {"rotated",
+    "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
+    "slice %Apassed %q dim=3 start=$R\n"
+    "{Jexpand %Arotated_1 %k shape=[N,$k,S,$d]\n}{!Jslice %Arotated_1 %k dim=3 end=$R\n}"
+    "slice %Apassed_1 %k dim=3 start=$R\n",
+    NULL},
+  {"phi3_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>cat %Aall %f %Apassed dim=-1\n"
+    "~j|%Arotated_1\n~g|_1\n<turn>cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop %Aslice %Aslice_1 %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"phi3_o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
+    "order %Aqkv_proj\n"
+    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
+    "add @add %x %y\n"
+    "drop %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"fused_mlp",
+    "linear @mlp.gate_up_proj %m out_features=$6 bias=0\n"
+    "chunk @mlp.chunk.0,@mlp.chunk.1 @mlp.gate_up_proj chunks=2 dim=-1\n"
+    "^@mlp.activation_fn|@mlp.chunk.0|a\n"
+    "mul @mlp.mul @mlp.chunk.1 %a\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h bias=0\n",
+    NULL},
+  {"phi3_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "~u|@mlp.down_proj\n;@resid_mlp_dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop{l %x} @mlp.down_proj\n"
+    "~x|@add_1\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
@@ -60979,13 +61218,22 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{ldrop %x\n}"
+    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
+  {"cosines",
+    "{!R %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{R{h %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{i %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}}",
+    NULL},
+  {"frequencies",
+    "{!n{!Rbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{R{hbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{ibuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}}}",
+    NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
-    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
-    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{e{F %Bwhere}{O %Bsliding.where}}"
+    "{!e{W %Bsliding.logical_and_1 %Bsliding.mask}}}{G%Z}<cosines>\n",
     NULL},
   /* what a head's values, %o, go through */
   {"logits",
@@ -60995,7 +61243,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
     "mul logits capped.tanh scalar=1\n~o|logits\n}"
-    "{ito logits lm_head dtype=f32\n~o|logits\n}",
+    "{:to logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -61004,8 +61252,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "{ito head alias dtype=model\n}"
-    "linear lm_head {ihead}{!ialias} out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{:to head alias dtype=model\n}"
+    "linear lm_head {:head}{!:alias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -61016,14 +61264,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias %o to pad\n"
-    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "drop %E%n alias %o to pad\n"
+    "<frequencies>"
     "{-<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
 };
+
+#define VRAM__HF_GEMMA3(names)                                                                     \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -61044,9 +61295,23 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
-    "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+  {"gemma3_text", VRAM__HF_GEMMA3("")},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><eager_masks><rope>",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 0, 0},
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+  {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
 };
 /* clang-format on */
 
@@ -61263,12 +61528,274 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
   return b;
 }
 
+/* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
+   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+ */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_encoder_parts[] = {
+  {"encoder_inputs",
+    "input input_ids i64 [N,S]\n"
+    "{minput labels i64 [N,S]\n}{tinput labels i64 [N]\n}",
+    NULL},
+  {"places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n"
+    "slice %Bembeddings.slice %Bembeddings.position_ids dim=0 colon=1\n"
+    "slice %Bembeddings.slice_1 %Bembeddings.slice dim=1 end=S\n",
+    NULL},
+  {"bert_embeddings",
+    "<places>"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "expand %Bembeddings.expand %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.slice_1 dim=1\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$E\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$E\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$E\n"
+    "order %Bembeddings.token_type_embeddings\n"
+    "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"project",
+    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    NULL},
+  /* create_position_ids_from_input_ids: tokens that pad have none */
+  {"roberta_embeddings",
+    "ne %Bembeddings.ne %I scalar=1\n"
+    "to %Bembeddings.to %Bembeddings.ne dtype=i32\n"
+    "cumsum %Bembeddings.cumsum %Bembeddings.to dim=1\n"
+    "type_as %Bembeddings.type_as %Bembeddings.cumsum %Bembeddings.to\n"
+    "add %Bembeddings.add %Bembeddings.type_as scalar=1\n"
+    "mul %Bembeddings.mul %Bembeddings.add %Bembeddings.to\n"
+    "to %Bembeddings.to_1 %Bembeddings.mul dtype=i64\n"
+    "add %Bembeddings.add_1 %Bembeddings.to_1 scalar=1\n"
+    "drop %Bembeddings.to %Bembeddings.mul\n"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "view %Bembeddings.to_2 %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "expand %Bembeddings.expand %Bembeddings.to_2 shape=[N,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.add_1 dim=1\n"
+    "drop %Bembeddings.to_2\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$h\n"
+    "add %Bembeddings.add_2 %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
+    "order %Bembeddings.position_embeddings\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"distilbert_embeddings",
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "<places>"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
+    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+
+  /* attention: %q, %k, %v the names of its matrices */
+  {"encoder_attention",
+    "linear %q %x out_features=$h\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %k %x out_features=$h\n"
+    "view %Aview_1 %k shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "linear %v %x out_features=$h\n"
+    "view %Aview_2 %v shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "scaled_dot_product_attention %Asdpa %Atranspose %Atranspose_1 %Atranspose_2{D dropout_p=%D}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$h]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n",
+    NULL},
+  {"attended",
+    "%q %Aview %Atranspose %k %Aview_1 %Atranspose_1 %v %Aview_2 %Atranspose_2",
+    NULL},
+  {"bert_layer",
+    "~A|@attention.self.\n~q|%Aquery\n~k|%Akey\n~v|%Avalue\n<encoder_attention>"
+    "drop <attended> %Acontiguous\n"
+    "linear @attention.output.dense %Acontiguous_1 out_features=$h\n"
+    "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
+    "add @attention.output.add %y %x\n"
+    "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
+    "drop %Acontiguous_1 %y\n"
+    "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
+    "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
+    "linear @output.dense %a out_features=$h\n"
+    "~y|@output.dense\n;@output.dropout|y|C\n"
+    "add @output.add %y @attention.output.LayerNorm\n"
+    "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
+    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "~x|@output.LayerNorm\n",
+    NULL},
+  {"distilbert_layer",
+    "~A|@attention.\n~q|%Aq_lin\n~k|%Ak_lin\n~v|%Av_lin\n<encoder_attention>"
+    "drop %Acontiguous\n"
+    "linear %Aout_lin %Acontiguous_1 out_features=$h\n"
+    "drop <attended>\n"
+    "add @add %Aout_lin %x\n"
+    "layer_norm @sa_layer_norm @add normalized_shape=$h\n"
+    "drop %Aout_lin\n"
+    "linear @ffn.lin1 @sa_layer_norm out_features=$i\n"
+    "^@ffn.activation|@ffn.lin1|a\n"
+    "linear @ffn.lin2 %a out_features=$h\n"
+    "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
+    "add @add_1 %y @sa_layer_norm\n"
+    "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
+    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "~x|@output_layer_norm\n",
+    NULL},
+
+  /* ---- heads ---- */
+  {"first_token",
+    "slice %p.slice %x dim=0 colon=1\n"
+    "select %p.select %p.slice dim=1 index=0\n",
+    NULL},
+  {"pooler",
+    "~p|%Bpooler\n<first_token>"
+    "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
+    "tanh %Bpooler.activation %Bpooler.dense\n"
+    "drop %e %Bpooler.select\n",
+    NULL},
+  /* a bare model's: the mean of what it gives */
+  {"bare",
+    "{v<pooler>}"
+    "to to %x dtype=f32\n"
+    "mean mean to\n"
+    "drop %x{v %Bpooler.activation}\n",
+    NULL},
+  {"bare_end",
+    "output mean\n"
+    "infer %x{v %Bpooler.activation}\n",
+    NULL},
+  /* %o: logits, %j: labels, %i: what goes with them */
+  {"token_loss",
+    "view view %o shape=[N*S,$v]\n"
+    "view view_1 %j shape=[N*S]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x %o%i\n",
+    NULL},
+  {"class_loss",
+    "view view %o shape=[N,$7]\n"
+    "view view_1 %j shape=[N]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x%i\n",
+    NULL},
+  {"encoder_end",
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+  {"bert_head",
+    "{mlinear cls.predictions.transform.dense %x out_features=$h\n"
+    "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
+    "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
+    "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"roberta_places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n",
+    NULL},
+  {"roberta_head",
+    "{mlinear lm_head.dense %x out_features=$h\n"
+    "gelu lm_head.gelu lm_head.dense\n"
+    "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
+    "view to labels shape=[N,S]\n"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "view to labels shape=[N]\n"
+    "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
+    "{!m{!t<bare><roberta_places><bare_end>}}",
+    NULL},
+  {"class_head",
+    "~p|classifier\n<first_token>"
+    "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
+    "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
+    "linear classifier.dense %y out_features=$h\n",
+    NULL},
+  {"class_output",
+    ";classifier.dropout_1|y|9\n"
+    "linear classifier.out_proj %y out_features=$7\n"
+    "~o|classifier.out_proj\n",
+    NULL},
+  {"electra_head",
+    "{mlinear generator_predictions.dense %x out_features=$E\n"
+    "gelu generator_predictions.activation.gelu generator_predictions.dense\n"
+    "layer_norm generator_predictions.LayerNorm generator_predictions.activation.gelu normalized_shape=$E\n"
+    "order generator_predictions.dense\n"
+    "linear generator_lm_head generator_predictions.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|generator_lm_head\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<class_head>gelu classifier.activation.gelu classifier.dense\n~y|classifier.activation.gelu\n<class_output>"
+    "~j|labels\n~i| classifier.out_proj\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"distilbert_head",
+    "{mlinear vocab_transform %x out_features=$h\n"
+    "^activation|vocab_transform|a\n"
+    "layer_norm vocab_layer_norm %a normalized_shape=$h\n"
+    "linear vocab_projector vocab_layer_norm out_features=$v{T weights=%t}\n"
+    "~o|vocab_projector\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t~p|first\n<first_token>"
+    "linear pre_classifier first.select out_features=$h\n"
+    "relu relu pre_classifier\n"
+    "~y|relu\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+};
+
+static const vram__hf_lines vram__hf_encoder_rows[] = {
+  {"bert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|bert.\n}{t~B|bert.\n}~N|%Bencoder.layer.\n<bert_embeddings>~e|%x\n",
+    "<bert_layer>", "<bert_head>", 0, 0},
+  {"electra", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
+    "<bert_layer>", "<electra_head>", 0, 0},
+  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"distilbert", "n", "activation", "gelu", "layer_norm",
+    "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
+    "<distilbert_layer>", "<distilbert_head>", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_encoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_encoder_parts;
+  b.parts = sizeof vram__hf_encoder_parts / sizeof *vram__hf_encoder_parts;
+  b.row = vram__hf_encoder_rows;
+  b.rows = sizeof vram__hf_encoder_rows / sizeof *vram__hf_encoder_rows;
+  return b;
+}
+
 /* >>read/hf_lines_latent    lines of decoders with latent attention (models/deepseek_v3): their
    parts, and of which ones the families consist */
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* C: queries are compressed, too; ~: pairs of neighbours are rotated */
   {"latent",
     "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
@@ -61284,7 +61811,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{~<latent_pairs>}{!~<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -61369,9 +61896,9 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and ~ where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K~", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
@@ -61393,7 +61920,7 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
 /* clang-format off */
 static const vram__hf_part vram__hf_state_parts[] = {
   /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
-     bias, h: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
   {"mamba2_decay",
     "parameter %MA_log shape=[$H]\n"
     "to %Mto %MA_log dtype=f32\n"
@@ -61416,8 +61943,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
     "silu %Msilu %Mslice_2\n"
     "drop %Mconv1d\n"
-    "{hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
-    "{!htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "{=to %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!=type_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
     "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
     "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
     "dim=-1\n",
@@ -61428,8 +61955,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
     "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
     "parameter %Mdt_bias shape=[$H]\n"
-    "{hto %Mto_3 %Mdt_bias dtype=model\n}"
-    "{!horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "{=to %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!=order %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
     "add %Madd %Msplit.2 %Mto_3\n"
     "softplus %Msoftplus %Madd\n"
     "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
@@ -61439,7 +61966,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "to %Mto_6 %Mview_2 dtype=f32\n"
     "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
     "parameter %MD shape=[$H]\n"
-    "{!horder %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
+    "{!=order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
     "unsqueeze %Munsqueeze_1 %MD dim=1\n"
     "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
     "mul %Mmul %Munsqueeze_1 %Mpad\n"
@@ -61570,8 +62097,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{mto @to_1 %x dtype=f32\n}"
-    "linear %Min_proj %n out_features=$l{!s bias=0}\n~g|%Min_proj\n"
+    "{^to @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!( bias=0}\n~g|%Min_proj\n"
     "<mamba2_decay><mamba2_conv><chunk_scan>"
     "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
     "<mamba2_norm>"
@@ -61579,15 +62106,15 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
     "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{v %o} %Mnorm.mul_2\n"
-    "add @add {m@to_1}{!m%x} %Mout_proj\n"
-    "{m{ldrop %x\n}}"
+    "add @add {^@to_1}{!^%x} %Mout_proj\n"
+    "{^{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Falcon-H1: attention and a mixer side by side ---- */
   {"h1_mixer",
     "~M|@mamba.\n"
     "mul %Mscaled %n scalar=1\n"
-    "linear %Min_proj %Mscaled out_features=$l{!s bias=0}\n"
+    "linear %Min_proj %Mscaled out_features=$l{!( bias=0}\n"
     "buffer %Mmup_vector shape=[1,1,$l]\n"
     "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
     "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
@@ -61599,10 +62126,10 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{v %o} %Mgated\n",
     NULL},
-  /* FalconH1RMSNormGated; I: before the gate */
+  /* FalconH1RMSNormGated; ~: before the gate */
   {"h1_norm",
-    "{!I<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
-    "{Ito %Mnorm.to %Mview_3 dtype=f32\n}"
+    "{!~<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{~to %Mnorm.to %Mview_3 dtype=f32\n}"
     "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
     "pow %Mnorm.pow %Mnorm.view scalar=1\n"
     "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
@@ -61614,14 +62141,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
     "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
     "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
-    "{I<h1_gate>drop %Mnorm.mul_1\n}"
-    "to %Mgated %Mnorm.{Igated}{!Iview_2} dtype=f32\n"
-    "drop %Mview_3 %Mnorm.mean{!I %Mnorm.mul_1}\n",
+    "{~<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{~gated}{!~view_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!~ %Mnorm.mul_1}\n",
     NULL},
   {"h1_gate",
     "to %Mnorm.gate %Msplit.0 dtype=f32\n"
     "silu %Mnorm.silu %Mnorm.gate\n"
-    "mul %Mnorm.gated %M{Inorm.view_2}{!Iview_3} %Mnorm.silu\n",
+    "mul %Mnorm.gated %M{~norm.view_2}{!~view_3} %Mnorm.silu\n",
     NULL},
   {"h1_attention",
     "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
@@ -61668,17 +62195,19 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
-    "linear %Min_proj %n out_features=$l{!s bias=0}\n"
+    "linear %Min_proj %n out_features=$l{!( bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
     "parameter %MA_log shape=[$I,$o]\n"
     "to %Mto %MA_log dtype=f32\n"
     "exp %Mexp %Mto\n"
     "neg %Mneg %Mexp\n"
-    "{!+parameter %MD shape=[$I]\n"
+    "{!+{(parameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
     "to %Mto_d %MD dtype=f32\n"
     "parameter %Mdt_proj.bias shape=[$I]\n"
     "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
-    "drop %Mto_d\n}"
+    "drop{( %Mto_o} %Mto_d\n}"
     "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
     "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
     "{!+{corder %Min_proj\n}}"
@@ -61724,7 +62253,11 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "<selective_scan>"
     "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
     "to %Mto_10 %Mtranspose_8 dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!s bias=0}\n"
+    "{!+{(parameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!(linear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{+linear %Mout_proj %Mto_10 out_features=$h{!( bias=0}\n}"
     "{+order %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
     "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!+{!- %Mx_proj}} %b %c "
     "%Mmatmul %Mto_3 %Mgated\n",
@@ -61815,16 +62348,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{mto @to_1 %x dtype=f32\n}"
+    "{^to @to_1 %x dtype=f32\n}"
     "<mamba_mixer>"
-    "add @add {m@to_1}{!m%x} %Mout_proj\n"
-    "{m{ldrop %x\n}}"
+    "add @add {^@to_1}{!^%x} %Mout_proj\n"
+    "{^{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Jamba ---- */
   {"jamba_layer",
-    "<norm_1>{9~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
-    "{!9<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "<norm_1>{)~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!)<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
     "&@pre_ff_layernorm|@add|m|$h|\n"
     "{8<jamba_experts>}{!8<jamba_mlp>}"
     "~x|@add_1\n",
@@ -61884,8 +62417,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   {"lfm2_layer",
     "&@operator_norm|%x|n|$h|\n"
-    "{9<short_conv>add @add @conv.out_proj %x\n}"
-    "{!9<rotary>add @add %Ao_proj %x\n}"
+    "{)<short_conv>add @add @conv.out_proj %x\n}"
+    "{!)<rotary>add @add %Ao_proj %x\n}"
     "&@ffn_norm|@add|m|$h|\n"
     "linear @feed_forward.w1 %m out_features=$i bias=0\n"
     "silu @feed_forward.silu @feed_forward.w1\n"
@@ -61900,19 +62433,19 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
 };
 
-/* flags: 0 lines or sizes follow from the number of tokens, which is written as a number */
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
-  {"mamba2", "0ni", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"mamba", "0ni", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_mamba", "0ni-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_h1", "0hM", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+  {"mamba2", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "*n:-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "*=M", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<h1_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
     0},
-  {"jamba", "0nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+  {"jamba", "*nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
   {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
     "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
@@ -61954,8 +62487,8 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
   *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_flag_of(w, '~') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, '~'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -62025,11 +62558,11 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '/') = chunks == 1;
   *vram__hf_flag_of(w, 'v') = chunks * s.chunk != tokens;
   *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, 's') = (uint8_t)s.in_bias;
+  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
   *vram__hf_flag_of(w, '_') = (uint8_t)s.out_bias;
-  *vram__hf_flag_of(w, 'm') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
   *vram__hf_flag_of(w, ',') = (uint8_t)s.has_norm;
-  *vram__hf_flag_of(w, 'I') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+  *vram__hf_flag_of(w, '~') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
 }
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
@@ -62049,8 +62582,8 @@ static void vram__hf_mamba_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, '*', s.rank);
   vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
   *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, 's') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, 'm') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
+  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
 }
 
 /* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
@@ -62106,9 +62639,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
          : i == 3 ? vram__hf_state_decoders()
-                  : vram__hf_denoisers();
+         : i == 4 ? vram__hf_denoisers()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 5 };
+enum { VRAM__HF_BOOKS = 6 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -62150,9 +62684,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
@@ -62235,7 +62771,7 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       s = vram__hf_rename(w, s);
       continue;
     case 'S':
-      if (*vram__hf_flag_of(w, '0') && s > begin && vram__hf_is_dim(s)) {
+      if (*vram__hf_flag_of(w, '*') && s > begin && vram__hf_is_dim(s)) {
         s = vram__hf_tokens_say(w, t, s);
         continue;
       }
@@ -62371,7 +62907,7 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
     *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    *vram__hf_flag_of(w, 't') = *drop && *drop != '+' && *drop != '=';
+    *vram__hf_flag_of(w, ';') = *drop && *drop != '+' && *drop != '=';
     vram__memory_copy(w->drop, drop + (*drop == '+' || *drop == '='), sizeof drop - 1);
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
@@ -62530,9 +63066,8 @@ static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
   "<logits>"
-  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
-  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -62676,7 +63211,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */
@@ -62856,14 +63393,13 @@ static void vram__hf_activation(vram__hf_pen *w) {
     vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
-/* Angles that are known before the tokens are: no more lines than without scaling. */
+/* Angles that are known before the tokens are: no more lines than without scaling. J: all of a head
+   is rotated; r: half of what is rotated, R. */
 static void vram__hf_rope(vram__hf_pen *w) {
   static const char *const key[] = {
       "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
       "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
-  static const char *const share[] = {"partial_rotary_factor",
-                                      "rope_parameters.partial_rotary_factor",
-                                      "rope_scaling.partial_rotary_factor"};
+  const double share = vram__hf_rotary_share(&w->h);
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_word(w, key[i]);
@@ -62871,25 +63407,117 @@ static void vram__hf_rope(vram__hf_pen *w) {
         !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
       vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
   }
-  for (i = 0; i < sizeof share / sizeof *share; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
-      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  *vram__hf_number_of(w, 'R') =
+      share > 0 && share <= 1 ? (uint64_t)((double)w->c.head_dim * share) : 0;
+  *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
+  if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
+    vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
+  if (!*vram__hf_flag_of(w, 'n') &&
+      (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "what is rotated of a head has no two halves: ", "partial_rotary_factor");
+}
+
+#define VRAM__HF_BERT_DROPOUT                                                                      \
+  "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout_prob"
+/* Where dropout is: the keys of attention (D), of what blocks give (C), of the embedding (S) and of
+   a head (9), and what they are where they are missing; 9, where it is null, is C. Behind the last:
+   others. */
+static const struct {
+  const char *type, *key[4];
+  uint32_t none, none_9; /* millionths */
+} vram__hf_dropouts[] = {
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"distilbert",
+     {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
+     100000,
+     200000},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+};
+
+/* A probability as Python writes it: "0.1". */
+static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, uint64_t millionths) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  char *const to = vram__hf_name_of(w, name);
+  uint32_t n = 0, digit = 100000;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 1)
+    millionths = (uint64_t)(v->number.f * 1e6 + 0.5);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= 1)
+    millionths = v->number.u * 1000000;
+  else if (v && v->kind != VRAM_VALUE_NULL)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no probability is the key ", key);
+  vram__text_putu(to, VRAM__HF_PATH, &n, millionths / 1000000);
+  if (v && v->kind == VRAM_VALUE_UINT)
+    return;
+  vram__text_puts(to, VRAM__HF_PATH, &n, ".");
+  millionths %= 1000000;
+  do {
+    vram__text_putu(to, VRAM__HF_PATH, &n, millionths / digit);
+    millionths %= digit;
+    digit /= 10;
+  } while (millionths);
+}
+
+/* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
+static void vram__hf_dropout_keys(vram__hf_pen *w) {
+  static const char letter[] = "DCS9";
+  uint32_t i, k = 0;
+  while (*vram__hf_dropouts[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const char *key = vram__hf_dropouts[k].key[i];
+    const char *const text = vram__hf_name_of(w, letter[i]);
+    const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
+    uint32_t none = vram__hf_dropouts[k].none;
+    if (!key)
+      continue;
+    if (i == 3 && vram__hf_dropouts[k].none_9)
+      none = vram__hf_dropouts[k].none_9;
+    else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
+      key = vram__hf_dropouts[k].key[1];
+    vram__hf_probability(w, letter[i], key, none);
+    *vram__hf_flag_of(w, letter[i]) =
+        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
+                                  vram__text_is(text, vram__text_len(text), "0")));
   }
 }
 
-/* What lines leave out must not be there. */
-static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
-                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
+/* What a row says may be there, and is unless its key is null: soft capping. */
+static void vram__hf_optional(vram__hf_pen *w) {
+  static const struct {
+    char flag;
+    const char *key;
+  } row[] = {{'V', "final_logit_softcapping"}, {'Z', "attn_logit_softcapping"}};
   uint32_t i;
-  for (i = 0; i < sizeof key / sizeof *key; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
-      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, row[i].key);
+    if (v && v->kind == VRAM_VALUE_NULL)
+      *vram__hf_flag_of(w, row[i].flag) = 0;
   }
+}
+
+/* Settings that decide what is computed, and of which only one is known. */
+static void vram__hf_settings(vram__hf_pen *w) {
+  static const struct {
+    const char *type, *key;
+    int known;
+  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+             {"gpt2", "add_cross_attention", 0},
+             {"gemma2", "use_bidirectional_attention", 0},
+             {"gemma3_text", "use_bidirectional_attention", 0},
+             {"gemma3", "use_bidirectional_attention", 0}};
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
+        vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -62904,7 +63532,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'n', c->heads},
              {'k', c->kv_heads},
              {'d', c->head_dim},
-             {'r', c->head_dim / 2},
+             {'r', *vram__hf_number_of(w, 'R') / 2},
              {'Q', c->heads * c->head_dim},
              {'K', c->kv_heads * c->head_dim},
              {'i', c->intermediate},
@@ -62913,6 +63541,14 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'e', c->experts},
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
+             {'3', 3 * c->hidden},
+             {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
+             {'5', (c->heads + c->kv_heads) * c->head_dim},
+             {'6', 2 * c->intermediate},
+             {'p', vram__hf_positions(h)},
+             {'y', vram__hf_number(h, "type_vocab_size", 2)},
+             {'E', vram__hf_embedding_width(h)},
+             {'7', vram__hf_labels(h)},
              {'t', used}};
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
@@ -62928,10 +63564,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
+  *vram__hf_flag_of(w, '4') =
+      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
+      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!c->head_dim || c->head_dim % 2)
+  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
+  if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
     continue;
   if (i < c->layers && (!used || used > c->experts))
@@ -62950,13 +63591,26 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-/* What comes before the layers. */
-static void vram__hf_before(vram__hf_pen *w) {
+/* Masks and angles that the model makes, and which class of an encoder it is. */
+static void vram__hf_kinds(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  *vram__hf_flag_of(w, 'F') = !c->sliding_layers || c->full_layers || *vram__hf_flag_of(w, 'R');
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers != 0;
-  *vram__hf_flag_of(w, 'W') = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S');
-  vram__hf_say(w, NULL, w->row->before, "");
+  const uint32_t kind = w->h.family->sliding;
+  const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
+  uint64_t window = c->window;
+  if (*vram__hf_flag_of(w, '5') && !window)
+    window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
+  *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
+  *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
+  *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'm') = w->h.head == VRAM__HF_MASKED;
+  *vram__hf_flag_of(w, 't') = w->h.head == VRAM__HF_CLASSES;
+  if (vram__hf_has(&w->h, VRAM__HF_ENCODER)) {
+    vram__hf_set(w, 'B', "");
+    *vram__hf_flag_of(w, 'v') = (uint8_t)vram__hf_pools(&w->h);
+    *vram__hf_flag_of(w, 'b') = *vram__hf_number_of(w, 'E') != c->hidden;
+  }
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
@@ -62968,21 +63622,26 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
+    *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
+  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
+  *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
+                                  ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
+                                  : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, '9') = !vram__hf_has_attention(&w->h, i);
+  *vram__hf_flag_of(w, ')') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
-static uint64_t vram__hf_tokens(const vram_file *f) {
+static uint64_t vram__hf_tokens(const vram__hf *h) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
   for (i = 0; i < 2; i++) {
-    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
       return v->number.u;
   }
@@ -63007,10 +63666,12 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
-  vram__hf_no_dropout(w);
+  vram__hf_optional(w);
+  vram__hf_settings(w);
   w->size = *sizes;
+  vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
-  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
   w->size.tokens = *vram__hf_number_of(w, 'S');
   w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
@@ -63043,7 +63704,8 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     if (!vram__hf_part_is(w, part))
       continue;
     vram__hf_part_begin(w, part);
-    vram__hf_before(w);
+    vram__hf_kinds(w);
+    vram__hf_say(w, NULL, w->row->before, "");
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
     vram__hf_say(w, NULL, w->row->after, "");
@@ -63082,15 +63744,18 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N{!0 S=$S}\n",
+               "dim N=$N{!* S=$S}\n",
                "");
+  vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
-  vram__hf_say(w, NULL, "<inputs>", "");
-  vram__hf_before(w);
+  vram__hf_say(w, NULL, vram__hf_has(&w->h, VRAM__HF_ENCODER) ? "<encoder_inputs>" : "<inputs>",
+               "");
+  vram__hf_say(w, NULL, w->row->before, "");
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
   vram__hf_say(w, NULL, w->row->after, "");
-  vram__hf_say(w, NULL, "<loss>", "");
+  if (!vram__hf_has(&w->h, VRAM__HF_ENCODER))
+    vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
@@ -65770,6 +66435,9 @@ VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
+
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
 
@@ -65780,6 +66448,9 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -66993,7 +67664,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -67125,8 +67796,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
@@ -67221,6 +67892,70 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
   return VRAM_OK;
 }
 
+/* >>llama/extra    files that llama.cpp loads beside a model: adapters, control vectors, projectors
+   From llama.cpp: llama-adapter.cpp (each pair of an adapter lies with the matrix that it changes,
+   a direction with its layer), tools/mtmd/clip.cpp (a projector lies on the first device). What
+   their graphs need is not counted. */
+
+static int vram__extra_is(const vram_file *f, const char *key, const char *text) {
+  const vram_file_value *v = vram_file_get(f, key, vram__text_len(key));
+  return v && v->kind == VRAM_VALUE_TEXT && v->text && v->count <= 64 &&
+         vram__text_is(v->text, (uint32_t)v->count, text);
+}
+
+static vram_llama_extra vram__extra_of(const vram_file *f) {
+  if (vram__extra_is(f, "general.type", "adapter"))
+    return VRAM_LLAMA_ADAPTER;
+  if (vram__extra_is(f, "general.architecture", "controlvector"))
+    return VRAM_LLAMA_CONTROL_VECTOR;
+  return vram__extra_is(f, "general.architecture", "clip") ? VRAM_LLAMA_PROJECTOR
+                                                           : VRAM_LLAMA_MODEL;
+}
+
+/* The layer of a tensor, "blk.N." or "direction.N"; -1: none. */
+static int32_t vram__extra_layer(const vram_file_tensor *t) {
+  static const char *const before[] = {"blk.", "direction."};
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t len = vram__text_len(before[k]);
+    uint32_t i = len, n = 0;
+    if (t->name_len <= len || !vram__text_equal(t->name, before[k], len))
+      continue;
+    for (; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+      n = 10 * n + (uint32_t)(t->name[i] - '0');
+    return i > len && n < VRAM__LLAMA_LAYERS ? (int32_t)n : -1;
+  }
+  return -1;
+}
+
+static int32_t vram__extra_device(const vram__llama *l, const vram_file_tensor *t,
+                                  vram_llama_extra kind) {
+  const int32_t layer = vram__extra_layer(t);
+  if (kind == VRAM_LLAMA_PROJECTOR)
+    return l->ndevice ? 0 : -1;
+  if (layer >= 0)
+    return l->layer[layer].device;
+  return vram__llama_begins(t, "token_embd.") ? l->input_device : l->output_device;
+}
+
+/* 0: an ordinary model. Layers are as many as the file knows of. */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r) {
+  const vram_file_tensor *t;
+  r->extra = vram__extra_of(l->file);
+  if (r->extra == VRAM_LLAMA_MODEL)
+    return 0;
+  l->n_layer = 1;
+  l->row = vram__llama_architecture_find("llama", 5);
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__extra_layer(t) >= (int32_t)l->n_layer)
+      l->n_layer = (uint32_t)vram__extra_layer(t) + 1;
+  vram__llama_place(l);
+  for (t = l->file->tensor_first; t; t = t->next)
+    vram__llama_weight(l, r, t, vram__extra_device(l, t, r->extra), 0);
+  r->ndevice = l->ndevice;
+  r->architecture_is_known = 1;
+  return 1;
+}
+
 /* >>llama/graph    a graph as ggml-alloc and ggml's scheduler see it */
 
 enum {
@@ -67242,6 +67977,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
   VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
@@ -67649,6 +68385,7 @@ typedef struct vram__split {
   uint32_t ninput;
   int32_t
       input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t later; /* a fused node that waits; -1: none */
   int8_t buffer;
 } vram__split;
 
@@ -67770,6 +68507,15 @@ static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint3
   return 1;
 }
 
+/* The next node of the order (-1: none), and behind it a fused one that waits for it. */
+static void vram__split_put(vram__split *s, int32_t i) {
+  if (i >= 0)
+    s->order[s->norder++] = i;
+  if (s->later >= 0)
+    s->order[s->norder++] = s->later;
+  s->later = -1;
+}
+
 /* The split ends before the node `end`: its copies, each behind what keeps its source until then,
    and its nodes. */
 static void vram__split_end(vram__split *s, uint32_t end) {
@@ -67784,8 +68530,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
   }
   for (uint32_t i = s->first; i < end; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
-      s->order[s->norder++] = g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED))
+      vram__split_put(s, g->order[i]);
+    else if (vram__split_is_fused(s, n, i))
+      s->later = g->order[i];
+    if (s->later >= 0 && !(g->node[s->later].flags & VRAM__NODE_LATER))
+      vram__split_put(s, -1);
   }
   s->first = end;
   s->ninput = 0;
@@ -67811,6 +68561,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   s.g = g;
   s.order = g->order + g->cap;
   s.buffer = -1;
+  s.later = -1;
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
@@ -67828,6 +68579,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
         n->source[k] = vram__split_copy(&s, n->source[k]);
   }
   vram__split_end(&s, g->norder);
+  vram__split_put(&s, -1);
   g->order = s.order;
   g->norder = s.norder;
   for (uint32_t i = 0; i < g->nnode; i++)
@@ -68763,13 +69515,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
   if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
@@ -69800,8 +70553,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
-  if (b->m->n_expert_group > 1)
-    return 0;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -70481,8 +71234,11 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
 /* The memory behind l is that of the graph. */
 static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
                                      vram_error *e) {
-  vram_result code = vram__llama_read(l, e);
+  vram_result code;
   uint32_t i;
+  if (vram__llama_count_extra(l, r))
+    return vram__llama_total(l, r, e);
+  code = vram__llama_read(l, e);
   if (code)
     return code;
   vram__llama_place(l);

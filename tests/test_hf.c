@@ -579,7 +579,7 @@ static void texts(void) {
     for (p = g.param_first; p; p = p->next)
       params += p->kind == 2 ? 0 : (uint64_t)p->d->numel;
     EQUAL(configure(t->config, &c), VRAM_OK);
-    EQUAL(params, c.params);
+    EQUAL(params, c.text_params);
   }
   *test_where = 0;
 }
@@ -588,11 +588,13 @@ static void unwritten(void) {
   static char small[16];
   const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
-  EQUAL(write_text("{\"model_type\":\"electra\"}", 0), VRAM_ERR_UNSUPPORTED);
-  TEXT(error.text, "no lines of the text form are known of model_type electra");
+  EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type codegen");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
-  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
+  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),
         VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"phi3\",\"partial_rotary_factor\":0.01}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\"}}", 0),
         VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"partial_rotary_factor\":0.5}", 0),

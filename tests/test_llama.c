@@ -622,6 +622,43 @@ static void test_rope_moved(void) {
   EQUAL(buffer(&r, "CUDA_Host")->model_bytes, 256);
 }
 
+/* What is loaded beside a model: weights alone, where the layers are that they change. */
+static void test_extra(void) {
+  const uint64_t pair[] = {64, 8}, direction[] = {128}, patch[] = {14, 14, 3, 64};
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  o.has_layers = 1;
+  o.layers = 3; /* of four and the output: the last two */
+  begin("llama");
+  put_text("general.type");
+  put_u32(8);
+  put_text("adapter");
+  nkey++;
+  tensor("blk.0.attn_q.weight.lora_a", "f32", pair, 2);
+  tensor("blk.3.attn_q.weight.lora_a", "f16", pair, 2);
+  tensor("output.weight.lora_a", "f32", pair, 2);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.extra, VRAM_LLAMA_ADAPTER);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, 64 * 8 * 6);
+  EQUAL(buffer(&r, "CUDA_Host")->model_bytes, 64 * 8 * 4);
+  begin("controlvector");
+  tensor("direction.1", "f32", direction, 1);
+  tensor("direction.3", "f32", direction, 1);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.extra, VRAM_LLAMA_CONTROL_VECTOR);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, 512);
+  begin("clip");
+  tensor("v.patch_embd.weight", "f16", patch, 4);
+  CHECK(finish());
+  r = count(&o);
+  EQUAL(r.extra, VRAM_LLAMA_PROJECTOR);
+  EQUAL(buffer(&r, "CUDA0")->model_bytes, 14 * 14 * 3 * 64 * 2);
+  EQUAL(r.compute, VRAM_LLAMA_UNKNOWN);
+}
+
 /* A graph is built for what it has a place for, and for nothing else. */
 static void test_known(void) {
   EQUAL(known("llama", NULL), VRAM_LLAMA_EXACT);
@@ -698,6 +735,7 @@ int main(int argc, char **argv) {
   test_beside();
   test_architectures();
   test_rope_moved();
+  test_extra();
   test_known();
   test_refused();
   return test_done("test_llama");

@@ -21,6 +21,7 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
   VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */

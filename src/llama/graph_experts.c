@@ -34,13 +34,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
   if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)

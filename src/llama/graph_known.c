@@ -172,7 +172,7 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
-  if (b->m->n_expert_group > 1)
-    return 0;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }

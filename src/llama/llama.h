@@ -116,6 +116,9 @@ VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
 
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
+
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
 
@@ -126,6 +129,9 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);

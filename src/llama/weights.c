@@ -42,7 +42,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -174,8 +174,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);

@@ -13,7 +13,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{ttype_as %p.to_1 %p.mul %i}{!tto %p.to_1 %p.mul dtype=%T}\n"
+    "{;type_as %p.to_1 %p.mul %i}{!;to %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop{d %d}{f %d %x} %p.mean %p.mul\n",
@@ -98,8 +98,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "amax %pany %peq\n"
     "drop %pexpand %psub %psub_1 %pcumsum\n",
     NULL},
-  /* sdpa_mask of a sliding window that is shorter than the sequence */
-  {"mask",
+  /* what masks are made of, and that of a sliding window that is shorter than the sequence */
+  {"axes",
     "arange %parange_1 shape=[N] dtype=i64\n"
     "arange %parange_2 shape=[1] dtype=i64\n"
     "arange %parange_3 shape=[S] dtype=i64\n"
@@ -121,7 +121,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
     "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
     "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
-    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n",
+    NULL},
+  {"mask",
+    "<axes>"
     "ones %pones shape=[] dtype=bool\n"
     "sub %psub_4 %punsqueeze_9 scalar=1\n"
     "gt %pgt %pslice_13 %psub_4\n"
@@ -133,6 +136,23 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
     "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
     "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* masks as numbers, which eager attention adds: always made */
+  {"full_mask",
+    "<axes>"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "drop %punsqueeze_3 %punsqueeze_6\n"
+    "expand %pmask %ple shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  {"mask_numbers",
+    "zeros %pzeros shape=[] dtype=model\n"
+    "where %pwhere %pmask %pzeros scalar=1\n",
+    NULL},
+  {"eager_masks",
+    "<positions>~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -147,7 +167,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* cos and sin of each token */
   {"rope",
-    "~p|%Brotary_emb\n<angles>{R~p|%Brotary_emb_local\n<angles>}",
+    "{!R~p|%Brotary_emb\n<angles>}"
+    "{R{h~p|%Brotary_emb\n<angles>}{i~p|%Brotary_emb_local\n<angles>}}",
     NULL},
   {"angles",
     "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
@@ -155,7 +176,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "buffer %p.inv_freq shape=[$r] dtype=f32\n"
     "to %p.to_1 %p.inv_freq dtype=f32\n"
     "mul %p.mul %p.to %p.to_1\n"
-    "cat %p.cat %p.mul %p.mul dim=-1\n"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
     "mul %p.mul_1 %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
@@ -234,8 +256,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}"
-    "{!1slice %Aslice_4 %K dim=0 colon=1\n"
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    NULL},
+  {"repeat_kv",
+    "slice %Aslice_4 %K dim=0 colon=1\n"
     "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
     "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
@@ -250,7 +274,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n}}}",
+    "drop %Aslice_11\n",
     NULL},
   {"attend",
     "scaled_dot_product_attention %Asdpa "
@@ -265,6 +289,28 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* eager_attention_forward with soft capping (Z) */
+  {"eager",
+    "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n~f|%Ascaled\n"
+    "{Zdiv %Acapped.div %Ascaled scalar=1\n"
+    "tanh %Acapped.tanh %Acapped.div\n"
+    "mul %Acapped %Acapped.tanh scalar=1\n~f|%Acapped\n}"
+    "add %Amasked %f %s\n"
+    "softmax %Asoftmax %Amasked dim=-1 dtype=f32\n"
+    "to %Aweights %Asoftmax dtype=model\n~f|%Aweights\n"
+    "drop %Amasked\n"
+    "{!Gdropout %Adropout %Aweights p=%D\n~f|%Adropout\n}"
+    "matmul %Amatmul %f %V\n"
+    "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -272,6 +318,133 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
     " %Aview_1 %Atranspose_1}"
     "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* Cohere: neighbours are turned, in f32 */
+  {"cohere_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{4&%Aq_norm|%q|q|$n,$d|%Aq_proj\n"
+    "&%Ak_norm|%k|k|$k,$d|%Ak_proj\n}"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n",
+    NULL},
+  {"cohere_rotate",
+    "to %Ato %Atranspose dtype=f32\n"
+    "to %Ato_1 %Atranspose_1 dtype=f32\n"
+    "<angles_of>~j|%Ato\n<turn_pairs>~j|%Ato_1\n~g|_1\n<turn_pairs>"
+    "type_as %Ato_2 %Aadd %Atranspose\n"
+    "type_as %Ato_3 %Aadd_1 %Atranspose\n"
+    "drop {4%q %k}{!4%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose_1 %Ato %Ato_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato_2\n~k|%Ato_3\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  {"parallel_end",
+    "order @input_layernorm.weight\n"
+    "add @add %x %Ao_proj\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "drop{l %x} %n %Ao_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* GPT-2: positions that are learned, one matrix for q, k and v */
+  {"gpt2_embedding",
+    "~B|transformer.\n~N|%Bh.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
+    "{!G<positions>}"
+    "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
+    "<causal>;%Bdrop|x|S\n",
+    NULL},
+  {"gpt2_attention",
+    "~A|@attn.\n"
+    "&@ln_1|%x|n|$h|\n"
+    "linear %Ac_attn %n out_features=$3 conv1d=1\n"
+    "split %Asplit.0,%Asplit.1,%Asplit.2 %Ac_attn split_size_or_sections=$h dim=2\n"
+    "view %Aview %Asplit.1 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Asplit.2 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "<cached><repeat><attend>"
+    "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
+    "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
+    "drop %Ac_attn %Asplit.0 %Asplit.1 %Asplit.2 %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2\n"
+    "add @add %y %x\n"
+    "drop %n\n",
+    NULL},
+  {"gpt2_mlp",
+    "&@ln_2|@add|m|$h|\n"
+    "linear @mlp.c_fc %m out_features=$i conv1d=1\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop %x %y %m\n"
+    "~x|@add_1\n",
+    NULL},
+  {"gpt2_last",
+    "&%Bln_f|%x|n|$h|\n"
+    "view %Bview_1 %n shape=[N,S,$h]\n"
+    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "~E|%n \n~n|%Bview_1\n",
+    NULL},
+  /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
+  {"phi3_qkv",
+    "linear %Aqkv_proj %n out_features=$4 bias=0\n"
+    "slice %Aslice %Aqkv_proj dim=2 end=$Q\n"
+    "slice %Aslice_1 %Aqkv_proj dim=2 start=$Q end=$5\n"
+    "slice %Aslice_2 %Aqkv_proj dim=2 start=$5\n"
+    "view %Aview %Aslice shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Aslice_1 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    NULL},
+  {"rotated",
+    "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
+    "slice %Apassed %q dim=3 start=$R\n"
+    "{Jexpand %Arotated_1 %k shape=[N,$k,S,$d]\n}{!Jslice %Arotated_1 %k dim=3 end=$R\n}"
+    "slice %Apassed_1 %k dim=3 start=$R\n",
+    NULL},
+  {"phi3_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>cat %Aall %f %Apassed dim=-1\n"
+    "~j|%Arotated_1\n~g|_1\n<turn>cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop %Aslice %Aslice_1 %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"phi3_o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
+    "order %Aqkv_proj\n"
+    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
+    "add @add %x %y\n"
+    "drop %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"fused_mlp",
+    "linear @mlp.gate_up_proj %m out_features=$6 bias=0\n"
+    "chunk @mlp.chunk.0,@mlp.chunk.1 @mlp.gate_up_proj chunks=2 dim=-1\n"
+    "^@mlp.activation_fn|@mlp.chunk.0|a\n"
+    "mul @mlp.mul @mlp.chunk.1 %a\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h bias=0\n",
+    NULL},
+  {"phi3_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "~u|@mlp.down_proj\n;@resid_mlp_dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop{l %x} @mlp.down_proj\n"
+    "~x|@add_1\n",
     NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
@@ -313,13 +486,22 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{ldrop %x\n}"
+    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
+  {"cosines",
+    "{!R %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{R{h %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{i %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}}",
+    NULL},
+  {"frequencies",
+    "{!n{!Rbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{R{hbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{ibuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}}}",
+    NULL},
   {"last_norm",
-    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 "
-    "%Bsliding.mask}}{G%Z} %Brotary_emb.to_2 %Brotary_emb.to_3"
-    "{R %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}\n",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{e{F %Bwhere}{O %Bsliding.where}}"
+    "{!e{W %Bsliding.logical_and_1 %Bsliding.mask}}}{G%Z}<cosines>\n",
     NULL},
   /* what a head's values, %o, go through */
   {"logits",
@@ -329,7 +511,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
     "mul logits capped.tanh scalar=1\n~o|logits\n}"
-    "{ito logits lm_head dtype=f32\n~o|logits\n}",
+    "{:to logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -338,8 +520,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "{ito head alias dtype=model\n}"
-    "linear lm_head {ihead}{!ialias} out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{:to head alias dtype=model\n}"
+    "linear lm_head {:head}{!:alias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -350,14 +532,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view to_1 view_1 shape=[N*S]\n"
     "drop contiguous\n"
     "cross_entropy loss view to_1\n"
-    "drop %n alias %o to pad\n"
-    "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-    "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
+    "drop %E%n alias %o to pad\n"
+    "<frequencies>"
     "{-<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
 };
+
+#define VRAM__HF_GEMMA3(names)                                                                     \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -378,9 +563,23 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", "gemma",
-    "<scaled_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0},
+  {"gemma3_text", VRAM__HF_GEMMA3("")},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><eager_masks><rope>",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 0, 0},
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+  {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
 };
 /* clang-format on */
 

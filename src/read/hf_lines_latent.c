@@ -4,7 +4,7 @@
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* C: queries are compressed, too; ~: pairs of neighbours are rotated */
   {"latent",
     "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
@@ -20,7 +20,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{~<latent_pairs>}{!~<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -105,9 +105,9 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and ~ where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K~", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };

@@ -6,7 +6,7 @@
 /* clang-format off */
 static const vram__hf_part vram__hf_state_parts[] = {
   /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
-     bias, h: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
   {"mamba2_decay",
     "parameter %MA_log shape=[$H]\n"
     "to %Mto %MA_log dtype=f32\n"
@@ -29,8 +29,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
     "silu %Msilu %Mslice_2\n"
     "drop %Mconv1d\n"
-    "{hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
-    "{!htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "{=to %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!=type_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
     "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
     "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
     "dim=-1\n",
@@ -41,8 +41,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
     "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
     "parameter %Mdt_bias shape=[$H]\n"
-    "{hto %Mto_3 %Mdt_bias dtype=model\n}"
-    "{!horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "{=to %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!=order %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
     "add %Madd %Msplit.2 %Mto_3\n"
     "softplus %Msoftplus %Madd\n"
     "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
@@ -52,7 +52,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "to %Mto_6 %Mview_2 dtype=f32\n"
     "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
     "parameter %MD shape=[$H]\n"
-    "{!horder %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
+    "{!=order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
     "unsqueeze %Munsqueeze_1 %MD dim=1\n"
     "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
     "mul %Mmul %Munsqueeze_1 %Mpad\n"
@@ -183,8 +183,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{mto @to_1 %x dtype=f32\n}"
-    "linear %Min_proj %n out_features=$l{!s bias=0}\n~g|%Min_proj\n"
+    "{^to @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!( bias=0}\n~g|%Min_proj\n"
     "<mamba2_decay><mamba2_conv><chunk_scan>"
     "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
     "<mamba2_norm>"
@@ -192,15 +192,15 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
     "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{v %o} %Mnorm.mul_2\n"
-    "add @add {m@to_1}{!m%x} %Mout_proj\n"
-    "{m{ldrop %x\n}}"
+    "add @add {^@to_1}{!^%x} %Mout_proj\n"
+    "{^{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Falcon-H1: attention and a mixer side by side ---- */
   {"h1_mixer",
     "~M|@mamba.\n"
     "mul %Mscaled %n scalar=1\n"
-    "linear %Min_proj %Mscaled out_features=$l{!s bias=0}\n"
+    "linear %Min_proj %Mscaled out_features=$l{!( bias=0}\n"
     "buffer %Mmup_vector shape=[1,1,$l]\n"
     "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
     "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
@@ -212,10 +212,10 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{v %o} %Mgated\n",
     NULL},
-  /* FalconH1RMSNormGated; I: before the gate */
+  /* FalconH1RMSNormGated; ~: before the gate */
   {"h1_norm",
-    "{!I<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
-    "{Ito %Mnorm.to %Mview_3 dtype=f32\n}"
+    "{!~<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{~to %Mnorm.to %Mview_3 dtype=f32\n}"
     "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
     "pow %Mnorm.pow %Mnorm.view scalar=1\n"
     "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
@@ -227,14 +227,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
     "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
     "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
-    "{I<h1_gate>drop %Mnorm.mul_1\n}"
-    "to %Mgated %Mnorm.{Igated}{!Iview_2} dtype=f32\n"
-    "drop %Mview_3 %Mnorm.mean{!I %Mnorm.mul_1}\n",
+    "{~<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{~gated}{!~view_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!~ %Mnorm.mul_1}\n",
     NULL},
   {"h1_gate",
     "to %Mnorm.gate %Msplit.0 dtype=f32\n"
     "silu %Mnorm.silu %Mnorm.gate\n"
-    "mul %Mnorm.gated %M{Inorm.view_2}{!Iview_3} %Mnorm.silu\n",
+    "mul %Mnorm.gated %M{~norm.view_2}{!~view_3} %Mnorm.silu\n",
     NULL},
   {"h1_attention",
     "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
@@ -281,17 +281,19 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
-    "linear %Min_proj %n out_features=$l{!s bias=0}\n"
+    "linear %Min_proj %n out_features=$l{!( bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
     "parameter %MA_log shape=[$I,$o]\n"
     "to %Mto %MA_log dtype=f32\n"
     "exp %Mexp %Mto\n"
     "neg %Mneg %Mexp\n"
-    "{!+parameter %MD shape=[$I]\n"
+    "{!+{(parameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
     "to %Mto_d %MD dtype=f32\n"
     "parameter %Mdt_proj.bias shape=[$I]\n"
     "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
-    "drop %Mto_d\n}"
+    "drop{( %Mto_o} %Mto_d\n}"
     "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
     "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
     "{!+{corder %Min_proj\n}}"
@@ -337,7 +339,11 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "<selective_scan>"
     "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
     "to %Mto_10 %Mtranspose_8 dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!s bias=0}\n"
+    "{!+{(parameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!(linear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{+linear %Mout_proj %Mto_10 out_features=$h{!( bias=0}\n}"
     "{+order %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
     "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!+{!- %Mx_proj}} %b %c "
     "%Mmatmul %Mto_3 %Mgated\n",
@@ -428,16 +434,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{mto @to_1 %x dtype=f32\n}"
+    "{^to @to_1 %x dtype=f32\n}"
     "<mamba_mixer>"
-    "add @add {m@to_1}{!m%x} %Mout_proj\n"
-    "{m{ldrop %x\n}}"
+    "add @add {^@to_1}{!^%x} %Mout_proj\n"
+    "{^{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Jamba ---- */
   {"jamba_layer",
-    "<norm_1>{9~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
-    "{!9<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "<norm_1>{)~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!)<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
     "&@pre_ff_layernorm|@add|m|$h|\n"
     "{8<jamba_experts>}{!8<jamba_mlp>}"
     "~x|@add_1\n",
@@ -497,8 +503,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   {"lfm2_layer",
     "&@operator_norm|%x|n|$h|\n"
-    "{9<short_conv>add @add @conv.out_proj %x\n}"
-    "{!9<rotary>add @add %Ao_proj %x\n}"
+    "{)<short_conv>add @add @conv.out_proj %x\n}"
+    "{!)<rotary>add @add %Ao_proj %x\n}"
     "&@ffn_norm|@add|m|$h|\n"
     "linear @feed_forward.w1 %m out_features=$i bias=0\n"
     "silu @feed_forward.silu @feed_forward.w1\n"
@@ -513,19 +519,19 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
 };
 
-/* flags: 0 lines or sizes follow from the number of tokens, which is written as a number */
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
-  {"mamba2", "0ni", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"mamba", "0ni", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_mamba", "0ni-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{m~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_h1", "0hM", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+  {"mamba2", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "*n:-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "*=M", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<h1_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
     0},
-  {"jamba", "0nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+  {"jamba", "*nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
   {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
     "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},

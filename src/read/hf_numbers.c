@@ -25,8 +25,8 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
   *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_flag_of(w, '~') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, '~'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -96,11 +96,11 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '/') = chunks == 1;
   *vram__hf_flag_of(w, 'v') = chunks * s.chunk != tokens;
   *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, 's') = (uint8_t)s.in_bias;
+  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
   *vram__hf_flag_of(w, '_') = (uint8_t)s.out_bias;
-  *vram__hf_flag_of(w, 'm') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
   *vram__hf_flag_of(w, ',') = (uint8_t)s.has_norm;
-  *vram__hf_flag_of(w, 'I') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+  *vram__hf_flag_of(w, '~') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
 }
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
@@ -120,8 +120,8 @@ static void vram__hf_mamba_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, '*', s.rank);
   vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
   *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, 's') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, 'm') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
+  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
 }
 
 /* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */

@@ -26,9 +26,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
          : i == 3 ? vram__hf_state_decoders()
-                  : vram__hf_denoisers();
+         : i == 4 ? vram__hf_denoisers()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 5 };
+enum { VRAM__HF_BOOKS = 6 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -70,9 +71,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
@@ -155,7 +158,7 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       s = vram__hf_rename(w, s);
       continue;
     case 'S':
-      if (*vram__hf_flag_of(w, '0') && s > begin && vram__hf_is_dim(s)) {
+      if (*vram__hf_flag_of(w, '*') && s > begin && vram__hf_is_dim(s)) {
         s = vram__hf_tokens_say(w, t, s);
         continue;
       }
@@ -291,7 +294,7 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
     *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    *vram__hf_flag_of(w, 't') = *drop && *drop != '+' && *drop != '=';
+    *vram__hf_flag_of(w, ';') = *drop && *drop != '+' && *drop != '=';
     vram__memory_copy(w->drop, drop + (*drop == '+' || *drop == '='), sizeof drop - 1);
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);

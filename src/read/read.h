@@ -330,6 +330,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -349,6 +350,7 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
@@ -360,6 +362,11 @@ typedef struct vram__hf_ssm {
 } vram__hf_ssm;
 VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
@@ -388,13 +395,14 @@ typedef struct vram__hf_book {
 } vram__hf_book;
 VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 144,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
