@@ -56258,6 +56258,8 @@ typedef struct vram__hf_ssm {
 } vram__hf_ssm;
 VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN int vram__hf_o_bias(vram__hf *h);
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
 VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
@@ -56325,7 +56327,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -56335,6 +56337,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
@@ -56367,6 +56373,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
@@ -59933,6 +59940,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -59968,8 +59990,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -59990,12 +60011,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -60745,10 +60761,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{;type_as %p.to_1 %p.mul %i}{!;to %p.to_1 %p.mul dtype=%T}\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mul\n",
+    "drop%d{f %x} %p.mean %p.mul\n",
     "%p.mul_1"},
   {"gemma",
     "to %p.to %i dtype=f32\n"
@@ -60762,11 +60778,42 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add_1 %p.to_1 scalar=1\n"
     "mul %p.mul_1 %p.mul %p.add_1\n"
     "type_as %p.type_as %p.mul_1 %i\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p.type_as"},
+  {"rms_late",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "{dtype_as %p.to_1 %p.mul_1 %i}{!dto %p.to_1 %p.mul_1 dtype=model}\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"olmo_norm",
+    "to %p.to %i dtype=f32\n"
+    "layer_norm %p.layer_norm %p.to normalized_shape=%z elementwise_affine=0\n"
+    "to %p.to_1 %p.layer_norm dtype=model\n"
+    "{fdrop%d %x\n}",
+    "%p.to_1"},
+  {"nemotron_norm",
+    "parameter %p.weight shape=[%z]\n"
+    "add %p.add %p.weight scalar=1\n"
+    "to %p.to %i autocast=1\n"
+    "to %p.to_1 %p.add autocast=1\n"
+    "parameter %p.bias shape=[%z]\n"
+    "to %p.to_2 %p.bias autocast=1\n"
+    "drop %p.add\n"
+    "autocast off\n"
+    "layer_norm %p.layer_norm %p.to %p.to_1 %p.to_2 normalized_shape=%z\n"
+    "{fdrop%d %x\n}"
+    "autocast on\n",
+    "%p.layer_norm"},
   {"layer_norm",
     "layer_norm %p %i normalized_shape=%z\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p"},
   {"cohere_norm",
     "to %p.to %i dtype=f32\n"
@@ -60783,7 +60830,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "to %p.to_1 %p.weight dtype=f32\n"
     "mul %p.mul_1 %p.to_1 %p.mul\n"
     "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "drop%d{f %x} %p.mean %p.mean_1\n",
     "%p.to_2"},
   /* ---- before the layers ---- */
   {"inputs",
@@ -60911,12 +60958,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
     "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
-    "mul %p.mul_1 %p.cos scalar=1\n"
+    "mul %p.{?to_2}{!?mul_1} %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
-    "mul %p.mul_2 %p.sin scalar=1\n"
-    "to %p.to_2 %p.mul_1 dtype=model\n"
-    "to %p.to_3 %p.mul_2 dtype=model\n"
-    "drop %p.mul %p.cat %p.mul_1\n",
+    "mul %p.{?to_3}{!?mul_2} %p.sin scalar=1\n"
+    "{!?to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n}"
+    "drop %p.mul %p.cat{!? %p.mul_1}\n",
     NULL},
   /* ---- attention ---- */
   {"rotary",
@@ -60939,8 +60986,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
     "~l|%Av_proj %Aview_2 %Atranspose_2\n"
-    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
-    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
   /* apply_rotary_pos_emb; %r: the module of cos and sin */
   {"rotate",
@@ -60998,7 +61045,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
     "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_7\n"
+    "{!/drop %Aslice_7\n}"
     "slice %Aslice_8 %V dim=0 colon=1\n"
     "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
@@ -61006,9 +61053,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n",
+    "{!/drop %Aslice_11\n}",
     NULL},
-  {"attend",
+  {"repeated",
+    "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
+    NULL},
+  {"attend_plain",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -61016,8 +61066,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
     "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "drop{w{g{!1<repeated>}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
+    NULL},
+  {"attend",
+    "<attend_plain>"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
@@ -61038,7 +61091,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "matmul %Amatmul %f %V\n"
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "drop{g<repeated>} %Amatmul\n"
     "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
@@ -61119,7 +61172,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
     "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
     "add @add_1 @add %u\n"
-    "drop %x %y %m\n"
+    "drop {!l{+%Badd_1 }}%x {-%Ac_proj }%y %m{- @mlp.c_proj}\n"
     "~x|@add_1\n",
     NULL},
   {"gpt2_last",
@@ -61178,6 +61231,249 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop{l %x} @mlp.down_proj\n"
     "~x|@add_1\n",
     NULL},
+  /* all matrices before all views (OLMo, StableLM); q: norms of all heads; c: values are clipped */
+  {"all_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n~q|%Aq_proj\n"
+    "{q&%Aq_norm|%q|q|$Q|-\n}"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n~k|%Ak_proj\n"
+    "{q&%Ak_norm|%k|k|$K|-\n}"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %k shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~f|%q %k \n~a|%q\n~c|%k\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  /* in f32, and back */
+  {"rotate_f32",
+    "<angles_of>~j|%q\n<turn>~j|%k\n~g|_1\n<turn>"
+    "type_as %Ato %Aadd %k\n"
+    "type_as %Ato_1 %Aadd_1 %k\n"
+    "drop %a %c %Aview %q %Aview_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato\n~k|%Ato_1\n",
+    NULL},
+  {"olmo2_attention",
+    "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\n"
+    "drop %l %q %k\n",
+    NULL},
+  /* norms behind attention and the MLP, none before; e: what they drop */
+  {"behind_norm",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|{4%Ao_proj}{!4-}\n"
+    "add @add %x %y\n~m|@add\n",
+    NULL},
+  {"behind_end",
+    "order @post_attention_layernorm.weight\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|{4@mlp.down_proj}{!4-}\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"olmo_attention",
+    "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n %l %q %k\n",
+    NULL},
+  {"plain_norm_2",
+    "add @add %x %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"plain_end",
+    "drop %m\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  /* GLM, ERNIE: cosines of neighbours are made of half of them */
+  {"pair_angles",
+    "unsqueeze %Acos_all %r.to_2 dim=1\n"
+    "unsqueeze %Asin_all %r.to_3 dim=1\n"
+    "slice %Acos_half %Acos_all dim=3 end=$r\n"
+    "repeat_interleave %Acos %Acos_half repeats=2 dim=-1\n"
+    "drop %Acos_all\n"
+    "slice %Asin_half %Asin_all dim=3 end=$r\n"
+    "repeat_interleave %Asin %Asin_half repeats=2 dim=-1\n"
+    "drop %Asin_all\n"
+    "~g|\n",
+    NULL},
+  {"glm_rotate",
+    "<pair_angles><rotated>"
+    "~j|%Arotated\n<turn_pairs>~j|%Arotated_1\n~g|_1\n<turn_pairs>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"glm_end",
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"glm4_norms",
+    "&@post_self_attn_layernorm|%Ao_proj|y|$h|%Ao_proj\n"
+    "add @add %x %y\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"glm4_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight @post_self_attn_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "&@post_mlp_layernorm|@mlp.down_proj|y|$h|@mlp.down_proj\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"turn_pairs_f32",
+    "to %Ato%g %j dtype=f32\n"
+    "mul %Amul%g %Ato%g %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "to %Aturned_f32%g %Aturned%g dtype=f32\n"
+    "drop %Astack%g\n"
+    "mul %Aturned_mul%g %Aturned_f32%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n",
+    NULL},
+  {"ernie_rotate",
+    "<pair_angles>~j|%q\n<turn_pairs_f32>~j|%k\n~g|_1\n<turn_pairs_f32>"
+    "type_as %Aback %Aadd %q\n"
+    "type_as %Aback_1 %Aadd_1 %q\n"
+    "drop %Aq_proj %Aview %Ak_proj %Aview_1 %k %Acos %Asin %Aadd\n"
+    "~q|%Aback\n~k|%Aback_1\n",
+    NULL},
+  /* Phi, StableLM: a part of a head is rotated */
+  {"phi_rotate",
+    "<rotated><angles_of>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "drop %Arotated %Arotated_1 %Acos %Asin\n"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n",
+    NULL},
+  {"phi_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv>"
+    "{4&%Aq_layernorm|%q|q|$d|%Aq_proj %Aview\n"
+    "&%Ak_layernorm|%k|k|$d|%Ak_proj %Aview_1\n}"
+    "<phi_rotate>"
+    "{!4~a|%Aq_proj %Aview %Atranspose\n~c|%Ak_proj %Aview_1 %Atranspose_1\n}"
+    "{4~a|%q\n~c|%k\n}"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h\n"
+    "{4order %Aq_layernorm %Ak_layernorm\n}"
+    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "~y|%Adense\n;@resid_dropout|y|C\n",
+    NULL},
+  {"phi_mlp",
+    "linear @mlp.fc1 %n out_features=$i\n"
+    "^@mlp.activation_fn|@mlp.fc1|a\n"
+    "linear @mlp.fc2 %a out_features=$h\n"
+    "order @input_layernorm\n"
+    "~u|@mlp.fc2\n;@resid_dropout_1|u|C\n"
+    "add @add %y %u\n"
+    "add @add_1 @add %x\n"
+    "drop %n {-%Adense }%y{- @mlp.fc2} %u\n"
+    "~x|@add_1\n",
+    NULL},
+  {"phi_last",
+    "&%Bfinal_layernorm|%x|n|$h|\n"
+    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    NULL},
+  {"stablelm_attention",
+    "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
+    "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
+    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    NULL},
+  {"stablelm_end",
+    "~u|@mlp.down_proj\n;@dropout|u|C\n",
+    NULL},
+  /* StarCoder2 */
+  {"starcoder2_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n"
+    "{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"starcoder2_mlp",
+    "linear @mlp.c_fc %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h{!u bias=0}\n"
+    "order @input_layernorm @post_attention_layernorm\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "drop %m\n"
+    "add @add_1 @add %u\n"
+    "~f|{- @mlp.c_proj}\n<let_go>~x|@add_1\n",
+    NULL},
+  /* a layer's input, of the first only what is not the embedding, and %f */
+  {"let_go",
+    "{ldrop %x%f\n}{!l{!+drop %x%f\n}{+{-drop%f\n}}}",
+    NULL},
+  {"embed_dropout",
+    ";%Bdropout|x|S\n",
+    NULL},
+  /* GPT-NeoX: heads of q, k and v one behind the other */
+  {"neox_embedding",
+    "~B|gpt_neox.\n~N|%Blayers.\n"
+    "embedding %Bembed_in %I num_embeddings=$v embedding_dim=$h\n~t|%Bembed_in\n~x|%t\n"
+    "<masks>;%Bemb_dropout|x|S\n~e|%x\n",
+    NULL},
+  {"neox_attention",
+    "~A|@attention.\n"
+    "&@input_layernorm|%x|n|$h|\n"
+    "linear %Aquery_key_value %n out_features=$3{!b bias=0}\n"
+    "view %Aview %Aquery_key_value shape=[N,S,$n,$9]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "chunk %Achunk.0,%Achunk.1,%Achunk.2 %Atranspose chunks=3 dim=-1\n"
+    "~q|%Achunk.0\n~k|%Achunk.1\n~v|%Achunk.2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "~y|%Adense\n;@post_attention_dropout|y|C\n",
+    NULL},
+  /* Z: attention and MLP side by side */
+  {"neox_mlp",
+    "{!Zadd @add %y %x\n~m|@add\n}"
+    "&@post_attention_layernorm|{Z%x}{!Z@add}|m|$h|\n"
+    "order %Aquery_key_value %Adense\n"
+    "linear @mlp.dense_h_to_4h %m out_features=$i\n"
+    "^@mlp.act|@mlp.dense_h_to_4h|a\n"
+    "linear @mlp.dense_4h_to_h %a out_features=$h\n"
+    "drop %m\n"
+    "~u|@mlp.dense_4h_to_h\n;@post_mlp_dropout|u|C\n"
+    "{Zadd @add %u %y\n"
+    "add @add_1 @add %x\n"
+    "drop {-%Adense }%y{- @mlp.dense_4h_to_h} %u\n}"
+    "{!Zadd @add_1 %u @add\n~f|{- %Adense @mlp.dense_4h_to_h}\n<let_go>}"
+    "~x|@add_1\n",
+    NULL},
+  {"neox_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    NULL},
+  /* Nemotron */
+  {"nemotron_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1 %Aadd\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"nemotron_order",
+    "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -61218,7 +61514,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
+    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -61243,7 +61539,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
     "mul logits capped.tanh scalar=1\n~o|logits\n}"
-    "{:to logits lm_head dtype=f32\n~o|logits\n}",
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -61252,8 +61548,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "{:to head alias dtype=model\n}"
-    "linear lm_head {:head}{!:alias} out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -61266,7 +61562,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cross_entropy loss view to_1\n"
     "drop %E%n alias %o to pad\n"
     "<frequencies>"
-    "{-<#falcon_mamba_buffers>}"
+    "{'f<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
@@ -61311,6 +61607,67 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
+  {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+  {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+  {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
+    "<last_norm>", 0, 0},
+  {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
+    "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
+    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+  {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
+    "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
+    "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
+    "<embedding><masks><embed_dropout><rope>",
+    "<starcoder2_attention><starcoder2_mlp>",
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
+    0, 0},
+  {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
+    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+  {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
+    "<last_norm>", 0, 0},
+  {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
+    "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate>"
+    "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "~n|%x\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
 };
 /* clang-format on */
@@ -61557,13 +61914,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "order %Bembeddings.token_type_embeddings\n"
     "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
   {"project",
-    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    "{blinear %Bembeddings_project %x out_features=$h\n{+drop %E\n}~x|%Bembeddings_project\n}",
     NULL},
   /* create_position_ids_from_input_ids: tokens that pad have none */
   {"roberta_embeddings",
@@ -61588,11 +61945,23 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
-    "order %Bembeddings.position_embeddings\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "{x<order_places>}{!x{!m{!t<order_places>}}}"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"order_places",
+    "order %Bembeddings.position_embeddings\n",
+    NULL},
+  /* XLM-RoBERTa and CamemBERT (no x) define their heads before the encoder */
+  {"order_encoder",
+    "order %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings %Bembeddings.LayerNorm "
+    "%Bembeddings.position_embeddings<each_layer>\n",
+    NULL},
+  {"ordered_layer",
+    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -61600,7 +61969,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
@@ -61634,14 +62003,14 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
     "add @attention.output.add %y %x\n"
     "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
-    "drop %Acontiguous_1 %y\n"
+    "drop %Acontiguous_1 {-@attention.output.dense }%y\n"
     "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
     "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
     "linear @output.dense %a out_features=$h\n"
     "~y|@output.dense\n;@output.dropout|y|C\n"
     "add @output.add %y @attention.output.LayerNorm\n"
     "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
-    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @attention.output.LayerNorm %a {-@output.dense }%y\n"
     "~x|@output.LayerNorm\n",
     NULL},
   {"distilbert_layer",
@@ -61658,7 +62027,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
     "add @add_1 %y @sa_layer_norm\n"
     "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
-    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @sa_layer_norm {-@ffn.lin2 }%y\n"
     "~x|@output_layer_norm\n",
     NULL},
 
@@ -61671,7 +62040,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|%Bpooler\n<first_token>"
     "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
     "tanh %Bpooler.activation %Bpooler.dense\n"
-    "drop %e %Bpooler.select\n",
+    "drop {+%E }%e %Bpooler.select\n",
     NULL},
   /* a bare model's: the mean of what it gives */
   {"bare",
@@ -61719,10 +62088,11 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{mlinear lm_head.dense %x out_features=$h\n"
     "gelu lm_head.gelu lm_head.dense\n"
     "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
     "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
-    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
     "{!m{!t<bare><roberta_places><bare_end>}}",
@@ -61731,11 +62101,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|classifier\n<first_token>"
     "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
     "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
-    "linear classifier.dense %y out_features=$h\n",
+    "linear classifier.dense %y out_features=$h\n"
+    "{=drop classifier.slice_1\n}",
     NULL},
   {"class_output",
-    ";classifier.dropout_1|y|9\n"
+    "~f|%y\n;classifier.dropout_1|y|9\n"
     "linear classifier.out_proj %y out_features=$7\n"
+    "{=drop %f\n}"
     "~o|classifier.out_proj\n",
     NULL},
   {"electra_head",
@@ -61760,7 +62132,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "relu relu pre_classifier\n"
     "~y|relu\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
-    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "~o|classifier\n~j|labels\n~i|{= relu} %y classifier\n<class_loss><encoder_end>}"
     "{!m{!t<bare><bare_end>}}",
     NULL},
 };
@@ -61772,12 +62144,18 @@ static const vram__hf_lines vram__hf_encoder_rows[] = {
   {"electra", "n", "hidden_act", "gelu", "layer_norm",
     "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
     "<bert_layer>", "<electra_head>", 0, 0},
-  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+  {"roberta", "nx", "hidden_act", "gelu", "layer_norm",
     "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
     "<bert_layer>", "<roberta_head>", 0, 0},
   {"distilbert", "n", "activation", "gelu", "layer_norm",
     "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
     "<distilbert_layer>", "<distilbert_head>", 0, 0},
+  {"xlm-roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"camembert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
 };
 /* clang-format on */
 
@@ -61795,13 +62173,13 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; ~: pairs of neighbours are rotated */
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
   {"latent",
-    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
-    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
-    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
     "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
     "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
     "split_size_or_sections=$y,$j dim=-1\n"
@@ -61811,7 +62189,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{~<latent_pairs>}{!~<latent_halves>}"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -61889,16 +62267,16 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and ~ where their keys are missing */
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "K~", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
@@ -61935,16 +62313,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
     "to %Mto_1 %Mtranspose dtype=model\n"
     "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
-    "{!cparameter %Mconv1d.bias shape=[$C]\n}"
-    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
     "groups=$C\n"
     "slice %Mslice %Mconv1d dim=0 colon=1\n"
     "slice %Mslice_1 %Mslice dim=1 colon=1\n"
     "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
     "silu %Msilu %Mslice_2\n"
     "drop %Mconv1d\n"
-    "{=to %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
-    "{!=type_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
     "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
     "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
     "dim=-1\n",
@@ -61955,8 +62333,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
     "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
     "parameter %Mdt_bias shape=[$H]\n"
-    "{=to %Mto_3 %Mdt_bias dtype=model\n}"
-    "{!=order %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
     "add %Madd %Msplit.2 %Mto_3\n"
     "softplus %Msoftplus %Madd\n"
     "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
@@ -61966,7 +62344,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "to %Mto_6 %Mview_2 dtype=f32\n"
     "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
     "parameter %MD shape=[$H]\n"
-    "{!=order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
     "unsqueeze %Munsqueeze_1 %MD dim=1\n"
     "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
     "mul %Mmul %Munsqueeze_1 %Mpad\n"
@@ -62021,7 +62399,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %Mpermute_2\n"
     "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
     "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
-    "{/expand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!/slice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
     "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
     "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
     "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
@@ -62061,14 +62439,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "contiguous %Mcontiguous %Madd_1\n"
     "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
     "add %Madd_2 %Mreshape_4 %Mmul\n"
-    "{vdrop %Mcontiguous\n"
+    "{'vdrop %Mcontiguous\n"
     "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
     "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
-    "drop %Mview %Mview_1 %Mview_2 %Mclamp{v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
     "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
     "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
-    "%Mexp_4 %Meinsum_4 %Mmul_5{!v %Mcontiguous}\n"
-    "{v~o|%Mslice_16\n}{!v~o|%Madd_2\n}",
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
     NULL},
   {"mamba2_norm",
     "to %Mnorm.to %Mreshape_5 dtype=f32\n"
@@ -62097,39 +62475,39 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{^to @to_1 %x dtype=f32\n}"
-    "linear %Min_proj %n out_features=$l{!( bias=0}\n~g|%Min_proj\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
     "<mamba2_decay><mamba2_conv><chunk_scan>"
     "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
     "<mamba2_norm>"
     "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
     "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
-    "%Msplit.2_1 %Madd_2{v %o} %Mnorm.mul_2\n"
-    "add @add {^@to_1}{!^%x} %Mout_proj\n"
-    "{^{ldrop %x\n}}"
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Falcon-H1: attention and a mixer side by side ---- */
   {"h1_mixer",
     "~M|@mamba.\n"
     "mul %Mscaled %n scalar=1\n"
-    "linear %Min_proj %Mscaled out_features=$l{!( bias=0}\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
     "buffer %Mmup_vector shape=[1,1,$l]\n"
     "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
     "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
     "view %Mview_3 %o shape=[N,S,$I]\n"
-    "{,<h1_norm>}"
-    "{!,silu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
     "to %Mto_10 %Mgated dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
-    "%Msplit.2_1 %Madd_2{v %o} %Mgated\n",
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
     NULL},
   /* FalconH1RMSNormGated; ~: before the gate */
   {"h1_norm",
-    "{!~<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
-    "{~to %Mnorm.to %Mview_3 dtype=f32\n}"
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
     "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
     "pow %Mnorm.pow %Mnorm.view scalar=1\n"
     "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
@@ -62141,14 +62519,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
     "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
     "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
-    "{~<h1_gate>drop %Mnorm.mul_1\n}"
-    "to %Mgated %Mnorm.{~gated}{!~view_2} dtype=f32\n"
-    "drop %Mview_3 %Mnorm.mean{!~ %Mnorm.mul_1}\n",
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
     NULL},
   {"h1_gate",
     "to %Mnorm.gate %Msplit.0 dtype=f32\n"
     "silu %Mnorm.silu %Mnorm.gate\n"
-    "mul %Mnorm.gated %M{~norm.view_2}{!~view_3} %Mnorm.silu\n",
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
     NULL},
   {"h1_attention",
     "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
@@ -62184,7 +62562,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "^@feed_forward.act_fn|@feed_forward.mul|a\n"
     "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
     "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
-    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj{, %Mnorm.weight} "
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
     "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
     "@pre_ff_layernorm.weight\n"
     "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
@@ -62195,27 +62573,27 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
-    "linear %Min_proj %n out_features=$l{!( bias=0}\n"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
     "parameter %MA_log shape=[$I,$o]\n"
     "to %Mto %MA_log dtype=f32\n"
     "exp %Mexp %Mto\n"
     "neg %Mneg %Mexp\n"
-    "{!+{(parameter %Mout_proj.bias shape=[$h]\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
     "to %Mto_o %Mout_proj.bias dtype=f32\n}"
     "parameter %MD shape=[$I]\n"
     "to %Mto_d %MD dtype=f32\n"
     "parameter %Mdt_proj.bias shape=[$I]\n"
     "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
-    "drop{( %Mto_o} %Mto_d\n}"
+    "drop{'b %Mto_o} %Mto_d\n}"
     "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
     "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
-    "{!+{corder %Min_proj\n}}"
+    "{!'j{'corder %Min_proj\n}}"
     "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
     "to %Mto_1 %Mchunk.0 dtype=model\n"
     "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
-    "{!cparameter %Mconv1d.bias shape=[$I]\n{!+order %Min_proj\n}}"
-    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
     "padding=$P groups=$I\n"
     "slice %Mslice %Mconv1d dim=0 colon=1\n"
     "slice %Mslice_1 %Mslice dim=1 colon=1\n"
@@ -62228,23 +62606,23 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
     "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
     "~a|%Mdt\n~b|%MB\n~c|%MC\n"
-    "{+&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
     "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
-    "{-~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
     "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
     "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
     "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
     "parameter %Mdt_proj.weight shape=[$I,$*]\n"
-    "{!+order %Mdt_proj.bias\n}"
+    "{!'jorder %Mdt_proj.bias\n}"
     "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
     "drop %a\n"
-    "{+parameter %Mdt_proj.bias shape=[$I]\n}"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
     "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
     "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
     "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
     "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
-    "{+parameter %MD shape=[$I]\n"
-    "order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
     "to %Mto_4 %MD dtype=f32\n"
     "type_as %Mto_5 %Mto_3 %Mmatmul\n"
     "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
@@ -62253,13 +62631,13 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "<selective_scan>"
     "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
     "to %Mto_10 %Mtranspose_8 dtype=model\n"
-    "{!+{(parameter %Mout_proj.weight shape=[$h,$I]\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
     "order %Mout_proj.bias\n"
     "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
-    "{!(linear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
-    "{+linear %Mout_proj %Mto_10 out_features=$h{!( bias=0}\n}"
-    "{+order %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
-    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!+{!- %Mx_proj}} %b %c "
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
     "%Mmatmul %Mto_3 %Mgated\n",
     NULL},
   /* rms_forward, without a weight */
@@ -62338,7 +62716,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "select %My$# %My$#.1 dim=2 index=0\n",
     NULL},
   {"scan_output", " %My$#", NULL},
-  {"scan_kept", "{. %s} %Mm$# %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
   {"falcon_mamba_buffers",
     "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
     "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
@@ -62348,16 +62726,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{^to @to_1 %x dtype=f32\n}"
+    "{'rto @to_1 %x dtype=f32\n}"
     "<mamba_mixer>"
-    "add @add {^@to_1}{!^%x} %Mout_proj\n"
-    "{^{ldrop %x\n}}"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Jamba ---- */
   {"jamba_layer",
-    "<norm_1>{)~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
-    "{!)<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
     "&@pre_ff_layernorm|@add|m|$h|\n"
     "{8<jamba_experts>}{!8<jamba_mlp>}"
     "~x|@add_1\n",
@@ -62391,17 +62769,17 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- LFM2 ---- */
   {"short_conv",
-    "linear @conv.in_proj %n out_features=$l{!u bias=0}\n"
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
     "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
     "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
     "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
     "parameter @conv.conv.weight shape=[$h,1,$L]\n"
-    "{!uorder @conv.in_proj\n}"
+    "{!'uorder @conv.in_proj\n}"
     "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
     "to @conv.to @conv.mul dtype=model\n"
     "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
-    "{uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
-    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{u @conv.conv.bias} out_channels=$h "
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
     "kernel_size=$L padding=$P groups=$h\n"
     "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
     "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
@@ -62412,13 +62790,13 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
     "contiguous @conv.contiguous @conv.transpose_1\n"
     "drop @conv.mul_1\n"
-    "linear @conv.out_proj @conv.contiguous out_features=$h{!u bias=0}\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
     "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
     NULL},
   {"lfm2_layer",
     "&@operator_norm|%x|n|$h|\n"
-    "{)<short_conv>add @add @conv.out_proj %x\n}"
-    "{!)<rotary>add @add %Ao_proj %x\n}"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
     "&@ffn_norm|@add|m|$h|\n"
     "linear @feed_forward.w1 %m out_features=$i bias=0\n"
     "silu @feed_forward.silu @feed_forward.w1\n"
@@ -62435,17 +62813,17 @@ static const vram__hf_part vram__hf_state_parts[] = {
 
 /* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
-  {"mamba2", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"mamba", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_mamba", "*n:-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_h1", "*=M", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<h1_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
     0},
-  {"jamba", "*nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
   {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
     "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
@@ -62486,9 +62864,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, '~') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, '~'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -62555,14 +62933,14 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'y', chunks + 1);
   vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
   vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
-  *vram__hf_flag_of(w, '/') = chunks == 1;
-  *vram__hf_flag_of(w, 'v') = chunks * s.chunk != tokens;
-  *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, '_') = (uint8_t)s.out_bias;
-  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
-  *vram__hf_flag_of(w, ',') = (uint8_t)s.has_norm;
-  *vram__hf_flag_of(w, '~') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
 }
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
@@ -62581,9 +62959,9 @@ static void vram__hf_mamba_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'o', s.state);
   vram__hf_put_number(w, '*', s.rank);
   vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
-  *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
 }
 
 /* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
@@ -62594,7 +62972,7 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'L', kernel);
   vram__hf_put_number(w, 'P', kernel - 1);
   vram__hf_put_number(w, 'l', 3 * w->c.hidden);
-  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
 }
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
@@ -62621,16 +62999,20 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
-     {c...}  only where flag c is set, {!c...} only where it is not
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
      <name|argument|...>       a part, where %1, %2, ... are the arguments
      <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model, behind =: it has the model's dtype
+                               goes with its input, which autocast gives another dtype, - nothing;
+                               behind =: of which it does not; behind +: at the end of the model
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
-                               with p=%D                                                          */
+                               with p=%D
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
 
 /* ---- parts ---- */
 
@@ -62694,10 +63076,10 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 
 /* Behind a bracket: what its flag says, and where its text begins. */
 static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
   uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -62771,7 +63153,7 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       s = vram__hf_rename(w, s);
       continue;
     case 'S':
-      if (*vram__hf_flag_of(w, '*') && s > begin && vram__hf_is_dim(s)) {
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
         s = vram__hf_tokens_say(w, t, s);
         continue;
       }
@@ -62837,14 +63219,14 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
-/* <*name>, <#name>: its lines for each token or layer, $#; .: it is the last one. */
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
 static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
   const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
   const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
   uint64_t i;
   for (i = 0; part && i < rounds && !w->h.result; i++) {
     *vram__hf_number_of(w, '#') = i;
-    *vram__hf_flag_of(w, '.') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
     vram__hf_say(w, t, part->lines, "");
   }
 }
@@ -62870,6 +63252,8 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
+  else if (vram__text_is(s, len, "each_layer"))
+    vram__hf_each_layer(w);
   else {
     part = vram__hf_part_find(s, len);
     if (part)
@@ -62906,9 +63290,13 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     s = vram__hf_field(w, s, drop, sizeof drop);
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    *vram__hf_flag_of(w, ';') = *drop && *drop != '+' && *drop != '=';
-    vram__memory_copy(w->drop, drop + (*drop == '+' || *drop == '='), sizeof drop - 1);
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+' && *drop != '=';
+    *w->drop = 0;
+    if (*drop && *drop != '-') {
+      uint32_t n = 0;
+      vram__text_puts(w->drop, sizeof w->drop, &n, " ");
+      vram__text_puts(w->drop, sizeof w->drop, &n, drop + (*drop == '+' || *drop == '='));
+    }
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
   vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
@@ -63427,6 +63815,11 @@ static const struct {
   const char *type, *key[4];
   uint32_t none, none_9; /* millionths */
 } vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
     {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
     {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
     {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
@@ -63466,8 +63859,9 @@ static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, ui
 
 /* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
 static void vram__hf_dropout_keys(vram__hf_pen *w) {
-  static const char letter[] = "DCS9";
+  static const char letter[] = "DCS9", zero[] = "_-+=";
   uint32_t i, k = 0;
+  int is_zero;
   while (*vram__hf_dropouts[k].type &&
          !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
     k++;
@@ -63483,9 +63877,10 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
-    *vram__hf_flag_of(w, letter[i]) =
-        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
-                                  vram__text_is(text, vram__text_len(text), "0")));
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
@@ -63508,16 +63903,24 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
              {"gemma2", "use_bidirectional_attention", 0},
              {"gemma3_text", "use_bidirectional_attention", 0},
              {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
     if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
         vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
       vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -63542,6 +63945,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
              {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
              {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
              {'5', (c->heads + c->kv_heads) * c->head_dim},
              {'6', 2 * c->intermediate},
@@ -63556,17 +63960,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
-  *vram__hf_flag_of(w, '4') =
-      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
-      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
@@ -63589,6 +63991,15 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
+}
+
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
+  }
 }
 
 /* Masks and angles that the model makes, and which class of an encoder it is. */
@@ -63617,8 +64028,9 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') =
-      *vram__hf_flag_of(w, 'n') || (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i));
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
@@ -63632,7 +64044,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
-  *vram__hf_flag_of(w, ')') = !vram__hf_has_attention(&w->h, i);
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -63651,6 +64063,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -63659,7 +64072,11 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
   vram__hf_set(w, 'T', "model");
@@ -63744,7 +64161,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N{!* S=$S}\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
@@ -66345,17 +66762,18 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
-  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u,  /* encoders: no matrix of logits */
-  VRAM__LLAMA_DELTA = 512u,      /* gated delta nets: ssm_a is multiplied with, nothing scans */
-  VRAM__LLAMA_ONE_TABLE = 4096u  /* logits by the table of words itself, where that lies: bitnet */
+  VRAM__LLAMA_DENSE_FIRST = 1u,   /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,       /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,      /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,    /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,       /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,     /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,      /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u,  /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u,   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,       /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_TWO_TABLES = 1024u, /* the output's copy of the table of words is never shared */
+  VRAM__LLAMA_ONE_TABLE = 4096u   /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -66374,6 +66792,7 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t reads; /* the layer whose KV it reads: itself, or an earlier one */
   uint32_t is_recurrent;
   uint8_t slides;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
@@ -66431,6 +66850,7 @@ VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
@@ -66529,8 +66949,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -66594,8 +67014,21 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66749,6 +67182,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -67033,7 +67468,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, i
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -67105,6 +67540,9 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
@@ -67833,13 +68271,14 @@ VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_t
   return device;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
 static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
                              int32_t table) {
   const int32_t device = vram__llama_tied_device(l, t);
   const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
                                                                vram__llama_host(l, t, 0);
-  if (device == table &&
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
       (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
     return;
   vram__llama_weight(l, r, t, device, 1);
@@ -67987,7 +68426,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room;  /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
   uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
@@ -68082,7 +68522,12 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
 #define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
@@ -68091,8 +68536,11 @@ typedef struct vram__build {
   vram__graph *g;
   uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -68156,6 +68604,7 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
 VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
@@ -68172,6 +68621,8 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_delta.c */
@@ -68190,6 +68641,17 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
 
 /* graph_output.c */
 VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -68432,6 +68894,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
   n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
@@ -68685,8 +69148,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }
@@ -68774,12 +69236,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -68922,6 +69390,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||
@@ -68962,6 +69432,8 @@ static int vram__build_has_rope(const vram__build *b) {
     return 0;
   if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
     return 1;
+  if (b->flags & VRAM__BUILD_UNIT_HEADS)
+    return b->m->n_swa ? b->il % 4 != 3 : b->il + 1 != b->m->n_layer;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
@@ -68987,8 +69459,11 @@ static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const 
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
     a = vram__build_norm_head(b, a, norm, bias);
-  if (vram__build_has_rope(b))
+  if (vram__build_has_rope(b)) {
     a = vram__build_rope(b, a);
+    if ((b->flags & VRAM__BUILD_UNIT_HEADS) && b->m->n_expert != 128)
+      a = vram__build_map(b, a, -1);
+  }
   return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
@@ -69034,6 +69509,17 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   const vram__graph_node *n = vram__build_at(b, a);
   int32_t v = vram__build_view(b, a, n->ne[0] * n->ne[1], b->tokens, 1);
   vram__build_foreign(b, v, index);
+}
+
+/* V is stored transposed as long as the widest of all layers. */
+static void vram__build_store_v(vram__build *b, int32_t a, int32_t index) {
+  const uint64_t most = vram__llama_widest_v(b->m);
+  const uint64_t width = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1];
+  if (b->m->transposes_v && vram__build_is_strided(b, a))
+    a = vram__build_node(b, width, 1, b->tokens, a);
+  if (b->m->transposes_v && width < most)
+    a = vram__build_node(b, most, 1, b->tokens, a);
+  vram__build_store(b, a, index);
 }
 
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
@@ -69223,9 +69709,10 @@ VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q)
 /* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
    which flash attention does not know. */
 static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  const int32_t device = b->device;
   const int is_flash = b->m->flash_attention && bias < 0;
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
@@ -69237,12 +69724,14 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.type_k = b->m->k_type;
   h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
+  b->device = y->device < 0 ? b->host : y->device; /* where the cache is */
   h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
   if (!is_flash && (decompress || !b->m->transposes_v))
     h.v = vram__build_transposed(b, h.type_v, h.head_v,
                                  vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  b->device = device;
   i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
@@ -69281,10 +69770,12 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   return a;
 }
 
-/* Q times a number of each token, if the file says so: mistral. */
+/* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+  if (b->flags & VRAM__BUILD_UNIT_HEADS
+          ? vram__build_has_rope(b)
+          : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;
   if (b->temperature < 0)
     b->temperature = vram__build_input(b, b->tokens * 4);
@@ -69305,21 +69796,16 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
 
 /* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
 static void vram__build_indices(vram__build *b, int32_t cache) {
-  uint64_t most = 1;
+  const uint64_t most = b->m->transposes_v ? vram__llama_widest_v(b->m) : 1;
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
-    const vram__llama_layer *y = b->m->layer + i;
-    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
-    most = n > most ? n : most;
-  }
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
 /* Attention over a cache. V comes before K, but not where some layers slide. */
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const int32_t c = y->cache;
   int32_t x;
   if (b->k_rotation[c] < 0)
@@ -69328,15 +69814,19 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
     b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
   vram__build_indices(b, c);
   a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
-  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
-  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  if (a.k >= 0) {
+    a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+    a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  }
   vram__build_expand(b, a.q);
-  if (b->m->n_swa)
+  if (a.k >= 0) {
+    if (b->m->n_swa)
+      vram__build_expand(b, a.k);
+    vram__build_expand(b, a.v);
     vram__build_expand(b, a.k);
-  vram__build_expand(b, a.v);
-  vram__build_expand(b, a.k);
-  vram__build_store(b, a.k, b->k_index[c]);
-  vram__build_store(b, a.v, b->v_index[c]);
+    vram__build_store(b, a.k, b->k_index[c]);
+    vram__build_store_v(b, a.v, b->v_index[c]);
+  }
   x = vram__build_attend(b, a.q, NULL, bias);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
   if (a.gate < 0)
@@ -69363,8 +69853,31 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
+}
+
+/* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
+   has Q alone: gemma3n, gemma4. */
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  int32_t i;
+  a.k = a.v = a.gate = -1;
+  if (vram__build_weight(b, "attn_qkv.weight"))
+    b->g->is_full = 1; /* all in one: not built */
+  i = vram__build_linear(b, x, "attn_q.weight", NULL);
+  a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
+  if (y->cache >= 0) {
+    i = vram__build_linear(b, x, "attn_k.weight", NULL);
+    a.k = vram__build_turn(b, i, y->head_k, "attn_k_norm.weight", NULL);
+    if (vram__build_weight(b, "attn_v.weight"))
+      i = vram__build_linear(b, x, "attn_v.weight", NULL);
+    a.v = vram__build_map(b, vram__build_head(b, i, y->head_v), -1);
+  }
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
@@ -69490,8 +70003,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -69506,7 +70033,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -69519,7 +70047,7 @@ typedef struct vram__build_router {
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
+  if ((b->flags & (VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_WEIGH_FIRST)) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
   vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
@@ -69586,9 +70114,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    i = r.logits;
   r.chosen = vram__build_best(b, i, used);
   if (is_chunk)
     r.chosen = vram__build_divided(b, r.chosen, used, rows);
@@ -69608,7 +70139,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
   if (i != r.weights)
     i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -69672,7 +70203,30 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
+}
+
+/* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
+static int32_t vram__build_expert_scale(vram__build *b, int32_t chosen, uint64_t rows) {
+  int32_t i = vram__build_reshaped(b, vram__build_weight(b, "ffn_down_exps.scale"));
+  if (i < 0)
+    return i;
+  i = vram__build_node(b, 1, b->m->n_expert, rows, i);
+  i = vram__build_node(b, 1, b->m->n_expert_used, rows, i);
+  vram__build_source(b, i, chosen);
+  return i;
+}
+
+/* llama4: experts of a weighted input. */
+static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_router *r,
+                                   const vram__build_experts *e) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i = vram__build_view(b, x, width, 1, rows);
+  i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
+  i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
+  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  vram__build_expand(b, i);
+  return vram__build_add_up(b, i, width, rows);
 }
 
 /* Experts, chosen by what is made of x, or by logits. */
@@ -69680,16 +70234,24 @@ static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
                                   const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x, logits, is_chunk);
-  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  int32_t view, up, down, first, part, scale, sum;
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    return vram__build_weighed(b, x, &r, e);
+  view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
   down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  part = vram__build_map(b, down, r.weights);
+  scale = vram__build_expert_scale(b, r.chosen, rows);
+  first = scale < 0 ? down : vram__build_map(b, down, scale);
+  part = vram__build_map(b, first, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
   if (b->m->n_expert_used > 1 &&
-      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
-    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) { /* fused as well: all live until the last sum */
+    part = vram__build_fused(b, scale < 0 ? part : first, down);
+    vram__build_source(b, part, r.weights);
+    vram__build_source(b, part, scale);
+  }
   return sum;
 }
 
@@ -69730,7 +70292,14 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x, logits);
+  if (vram__build_weight(b, "ffn_latent_down.weight")) { /* nemotron_h_moe: experts are narrower */
+    sum = vram__build_linear(b, x, "ffn_latent_down.weight", NULL);
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+    sum = vram__build_moe(b, sum, logits);
+    sum = vram__build_linear(b, sum, "ffn_latent_up.weight", NULL);
+  } else {
+    sum = vram__build_moe(b, x, logits);
+  }
   if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
     return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
@@ -69738,7 +70307,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -69807,6 +70376,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -69823,7 +70405,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -69834,10 +70422,16 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
 
 /* The outputs, x times D added, times SiLU of z. */
 static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  const vram__graph_node *n = vram__build_at(b, x);
+  const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
+  y = vram__build_view(b, y, n0, n1, n2);
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
-  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
-  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+  z = vram__build_node(b, n0, n1, n2, z);
+  return vram__build_glu(b, z, y, n0);
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
@@ -69868,7 +70462,8 @@ VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
 
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner;
-  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  const uint64_t groups = b->m->ssm_n_group, shared = groups * b->m->ssm_d_state;
+  const uint64_t heads = b->m->ssm_dt_rank;
   int32_t all, z;
   vram__build_scanned s;
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
@@ -69881,11 +70476,56 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.c = vram__build_slice(b, x, shared);
   s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
   if (vram__build_weight(b, "ssm_norm.weight"))
-    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+    x = vram__build_norm(b, vram__build_view(b, x, groups ? inner / groups : 0, groups, b->tokens),
+                         "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+/* falcon-h1: attention and a scan on the same input, normed for each. */
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last) {
+  static const char norm[] = "ffn_norm"; /* without ".weight" */
+  int32_t i = vram__build_attention(b, vram__build_norm(b, x, "attn_norm.weight", NULL));
+  i = vram__build_map(b, i,
+                      vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
+  x = vram__build_map(b, i, x);
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
+  return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
 
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
@@ -70054,6 +70694,488 @@ VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
   i = vram__build_map(b, i, vram__build_map(b, gate, -1));
   i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
   return vram__build_linear(b, i, "attn_output.weight", NULL);
+}
+
+/* >>llama/graph_gemma    gemma4 and gemma3n: embeddings of each layer, states of several streams
+   (llama.cpp: src/models/gemma4.cpp, gemma3n.cpp) */
+
+/* A second table of words has a row for each layer; what a matrix makes of the first is added. */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
+  const vram_file_tensor *t = vram__build_global(b, "per_layer_token_embd.weight");
+  const uint64_t layers = b->m->n_layer;
+  uint64_t all, width;
+  int32_t i, made;
+  if (!t)
+    return;
+  all = (uint64_t)t->size[t->ndim - 1];
+  width = all / layers;
+  i = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_input(b, b->tokens * 4));
+  i = vram__build_map(b, vram__build_view(b, i, width, layers, b->tokens), -1);
+  vram__build_expand(b, i);
+  made = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_multiply(b, made, vram__build_global(b, "per_layer_model_proj.weight"));
+  vram__build_source(b, made, x);
+  made = vram__build_view(b, vram__build_map(b, made, -1), width, layers, b->tokens);
+  made = vram__build_map(b, vram__build_map(b, made, -1), -1);
+  vram__build_with(b, made, vram__build_global(b, "per_layer_proj_norm.weight"));
+  i = vram__build_map(b, vram__build_map(b, made, i), -1);
+  i = vram__build_view(b, i, width, b->tokens, layers);
+  b->each_layer = vram__build_node(b, width, b->tokens, layers, i);
+}
+
+/* A layer's own embeddings, gated by what it made. */
+static int32_t vram__build_own(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
+  x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
+  x = vram__build_linear(b, x, "proj.weight", NULL);
+  return vram__build_norm(b, x, "post_norm.weight", NULL);
+}
+
+/* Experts beside a dense feed-forward, each with norms of its own; the router has one, too. */
+static int32_t vram__build_both_forward(vram__build *b, int32_t x) {
+  int32_t dense = vram__build_norm(b, x, "ffn_norm.weight", NULL), experts, logits;
+  dense = vram__build_norm(b, vram__build_dense(b, dense), "post_ffw_norm_1.weight", NULL);
+  experts = vram__build_norm(b, x, "pre_ffw_norm_2.weight", NULL);
+  logits = vram__build_map(b, vram__build_map(b, x, -1), -1);
+  logits = vram__build_with(b, vram__build_map(b, logits, -1),
+                            vram__build_weight(b, "ffn_gate_inp.scale"));
+  logits = vram__build_linear(b, logits, "ffn_gate_inp.weight", NULL);
+  experts = vram__build_moe(b, experts, logits);
+  experts = vram__build_norm(b, experts, "post_ffw_norm_2.weight", NULL);
+  return vram__build_map(b, dense, experts);
+}
+
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last) {
+  const vram_file_tensor *scale = vram__build_weight(b, "layer_output_scale.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  (void)is_last;
+  i = vram__build_shared_attention(b, i);
+  x = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), x);
+  if (vram__build_weight(b, "ffn_gate_inp.weight"))
+    i = vram__build_both_forward(b, x);
+  else
+    i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  if (b->each_layer >= 0)
+    i = vram__build_map(b, i, vram__build_own(b, i));
+  return scale ? vram__build_with(b, vram__build_map(b, i, -1), scale) : i;
+}
+
+/* ---- gemma3n: four streams, of which one is computed (AltUp) ---- */
+
+enum {
+  VRAM__BUILD_STREAMS = 4, /* hparams.n_altup */
+  VRAM__BUILD_SPARSE = 10  /* n_layer_sparsity */
+};
+
+/* One stream, or all but the first. */
+static int32_t vram__build_streams(vram__build *b, int32_t x, uint64_t n) {
+  return vram__build_piece(b, x, b->m->n_embd, b->tokens, n);
+}
+
+static int32_t vram__build_sum_rows(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  return vram__build_node(b, 1, n->ne[1], n->ne[2], x);
+}
+
+static int32_t vram__build_magnitude(vram__build *b, int32_t x) {
+  return vram__build_map(b, vram__build_sum_rows(b, vram__build_map(b, x, -1)), -1);
+}
+
+/* Matrices of the other streams, one for each. */
+static int32_t vram__build_other(vram__build *b, int32_t x, const char *name) {
+  const uint64_t others = (uint64_t)VRAM__BUILD_STREAMS - 1;
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, others, -1);
+  vram__build_multiply(b, i, vram__build_global(b, name));
+  vram__build_source(b, i, x);
+  return i;
+}
+
+/* As large as the first stream is. */
+static int32_t vram__build_as_large(vram__build *b, int32_t x, int32_t target) {
+  const int32_t now = vram__build_magnitude(b, x);
+  return vram__build_map(b, vram__build_map(b, x, target), now);
+}
+
+static int32_t vram__build_stack(vram__build *b, int32_t first, int32_t others) {
+  const int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, VRAM__BUILD_STREAMS, first);
+  vram__build_source(b, i, others);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, x);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, (uint64_t)VRAM__BUILD_STREAMS - 1, x);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_proj.weight"), target);
+  return vram__build_stack(b, x, i);
+}
+
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, vram__build_streams(b, x, 1));
+  int32_t i = vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_unembd_proj.weight"), target);
+  x = vram__build_streams(b, x, 1);
+  for (int k = 1; k < VRAM__BUILD_STREAMS; k++)
+    x = vram__build_map(b, x, vram__build_streams(b, i, 1));
+  return vram__build_rows_of(b, vram__build_map(b, x, -1));
+}
+
+/* What the streams have to do with each other, of one of them. */
+static int32_t vram__build_modalities(vram__build *b, int32_t x) {
+  x = vram__build_map(b, vram__build_norm(b, x, "altup_router_norm.weight", NULL), -1);
+  return vram__build_map(b, vram__build_linear(b, x, "altup_router.weight", NULL), -1);
+}
+
+static int32_t vram__build_predict(vram__build *b, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS, width = b->m->n_embd;
+  int32_t all = vram__build_modalities(b, vram__build_streams(b, x, 1)), i;
+  all = vram__build_linear(b, all, "altup_predict_coef.weight", NULL);
+  all = vram__build_view(b, all, n, n, b->tokens);
+  i = vram__build_node(b, n, width, b->tokens, vram__build_view(b, x, n, width, b->tokens));
+  i = vram__build_node(b, width, n, b->tokens, i);
+  vram__build_source(b, i, all);
+  i = vram__build_node(b, width, b->tokens, n, vram__build_view(b, i, width, b->tokens, n));
+  return vram__build_map(b, i, x);
+}
+
+static int32_t vram__build_correct(vram__build *b, int32_t predicted, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS;
+  int32_t all = vram__build_modalities(b, x), i;
+  i = vram__build_map(b, x, vram__build_streams(b, predicted, 1));
+  all = vram__build_map(b, vram__build_linear(b, all, "altup_correct_coef.weight", NULL), -1);
+  all = vram__build_node(b, 1, b->tokens, n, vram__build_view(b, all, b->tokens, n, 1));
+  i = vram__build_node(b, b->m->n_embd, b->tokens, n, i);
+  return vram__build_map(b, vram__build_map(b, i, all), predicted);
+}
+
+/* The gate of the first layers: what is above the mean by some deviations. */
+static int32_t vram__build_sparse(vram__build *b, int32_t x) {
+  const int32_t mean = vram__build_sum_rows(b, x);
+  int32_t i = vram__build_map(b, vram__build_map(b, x, mean), -1);
+  i = vram__build_map(b, vram__build_map(b, vram__build_sum_rows(b, i), -1), -1);
+  i = vram__build_map(b, mean, vram__build_map(b, i, -1));
+  return vram__build_map(b, vram__build_map(b, x, i), -1);
+}
+
+static int32_t vram__build_sparse_forward(vram__build *b, int32_t x) {
+  const int32_t up = vram__build_linear(b, x, "ffn_up.weight", NULL);
+  int32_t gate = vram__build_linear(b, x, "ffn_gate.weight", NULL);
+  if (b->il < VRAM__BUILD_SPARSE)
+    gate = vram__build_sparse(b, gate);
+  gate = vram__build_map(b, up, vram__build_map(b, gate, -1));
+  return vram__build_linear(b, gate, "ffn_down.weight", NULL);
+}
+
+/* A matrix of low rank beside attention. */
+static int32_t vram__build_laurel(vram__build *b, int32_t x) {
+  int32_t i = vram__build_linear(b, x, "laurel_l.weight", NULL);
+  i = vram__build_linear(b, i, "laurel_r.weight", NULL);
+  return vram__build_map(b, vram__build_norm(b, i, "laurel_post_norm.weight", NULL), x);
+}
+
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
+  const int32_t predicted = vram__build_predict(b, x);
+  const int32_t active = vram__build_streams(b, predicted, 1);
+  int32_t i = vram__build_norm(b, active, "attn_norm.weight", NULL), laurel;
+  (void)is_last;
+  laurel = vram__build_laurel(b, i);
+  i = vram__build_shared_attention(b, i);
+  i = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), active);
+  x = vram__build_map(b, vram__build_map(b, i, laurel), -1);
+  i = vram__build_sparse_forward(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  x = vram__build_correct(b, predicted, i);
+  i = vram__build_with(b, vram__build_map(b, vram__build_streams(b, x, 1), -1),
+                       vram__build_weight(b, "altup_correct_scale.weight"));
+  i = vram__build_own(b, i);
+  i = vram__build_map(b, vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1), i);
+  return vram__build_stack(b, vram__build_streams(b, x, 1), i);
+}
+
+/* >>llama/graph_rwkv    rwkv6, rwkv7, and qwen2's layers with their mixing of tokens
+   (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
+   arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
+
+static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* All tokens in a row, and apart by sequence. */
+static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+}
+
+static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
+  return vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, name));
+}
+
+/* The state behind which each sequence's tokens are shifted by one. */
+static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
+  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
+  return i;
+}
+
+/* A matrix, one function of each element, another matrix: of low rank. */
+static int32_t vram__build_low(vram__build *b, int32_t x, const char *first, const char *second,
+                               int has_function) {
+  x = vram__build_linear(b, x, first, NULL);
+  if (has_function)
+    x = vram__build_map(b, x, -1);
+  return vram__build_linear(b, x, second, NULL);
+}
+
+/* Heads of a result: each normed, times a weight, and a bias. */
+static int32_t vram__build_norm_heads(vram__build *b, int32_t x) {
+  const uint64_t head = b->m->wkv_head_size;
+  if (vram__build_weight(b, "time_mix_ln.weight") && vram__build_weight(b, "time_mix_ln.bias")) {
+    x = vram__build_view(b, x, head, b->m->n_embd / head, b->tokens);
+    x = vram__build_map(b, x, -1);
+    vram__build_at(b, x)->flags = 0; /* LayerNorm */
+    x = vram__build_weighted(b, vram__build_view(b, x, b->m->n_embd, b->tokens, 1),
+                             "time_mix_ln.weight");
+    return vram__build_bias(b, x, "time_mix_ln.bias");
+  }
+  return vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+}
+
+/* What the op made, behind it the states, which are stored. `first`: rwkv6's weight among the
+   sources, before the last two of them. */
+static int32_t vram__build_wkv(vram__build *b, const int32_t *source, int n,
+                               const vram_file_tensor *first) {
+  const uint64_t width = b->m->n_embd, head = b->m->wkv_head_size, seq = b->m->n_seq;
+  int32_t i = vram__build_node(b, width, b->tokens + head * seq, 1, -1);
+  for (int k = 0; k < n; k++) {
+    if (first && k + 2 == n)
+      vram__build_with(b, i, first);
+    vram__build_source(b, i, source[k]);
+  }
+  vram__build_foreign(b, vram__build_piece(b, i, width * head * seq, 1, 1), -1);
+  return vram__build_piece(b, i, width * b->tokens, 1, 1);
+}
+
+static int32_t vram__build_heads_apart(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size;
+  return vram__build_view(b, a, head, b->m->n_embd / head, b->tokens);
+}
+
+/* ---- rwkv7 ---- */
+
+/* What a layer has of V is mixed with what the first layer had. */
+static int32_t vram__build_first_value(vram__build *b, int32_t v, int32_t x) {
+  int32_t i;
+  if (b->first_value < 0) {
+    b->first_value = v;
+    return v;
+  }
+  i = vram__build_low(b, x, "time_mix_v1.weight", "time_mix_v2.weight", 0);
+  i = vram__build_map(b, vram__build_weighted(b, i, "time_mix_v0.weight"), -1);
+  i = vram__build_map(b, vram__build_map(b, b->first_value, v), i);
+  return vram__build_map(b, v, i);
+}
+
+static int32_t vram__build_mix7(vram__build *b, int32_t x, int32_t before) {
+  const uint64_t width = b->m->n_embd;
+  const int is_gated =
+      vram__build_weight(b, "time_mix_g1.weight") && vram__build_weight(b, "time_mix_g2.weight");
+  int32_t all, part[6], r, w, k, v, a, g = -1, kk, i, op[7];
+  all = vram__build_node(b, width, b->tokens, is_gated ? 6 : 5, vram__build_map(b, before, x));
+  all = vram__build_map(b, vram__build_weighted(b, all, "time_mix_lerp_fused.weight"), x);
+  for (i = 0; i < 6; i++)
+    part[i] = vram__build_piece(b, all, width, b->tokens, 1);
+  r = vram__build_linear(b, part[0], "time_mix_receptance.weight", NULL);
+  w = vram__build_low(b, part[1], "time_mix_w1.weight", "time_mix_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_w0.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  k = vram__build_linear(b, part[2], "time_mix_key.weight", NULL);
+  v = vram__build_linear(b, part[3], "time_mix_value.weight", NULL);
+  v = vram__build_first_value(b, v, part[3]);
+  if (is_gated)
+    g = vram__build_low(b, part[5], "time_mix_g1.weight", "time_mix_g2.weight", 1);
+  a = vram__build_low(b, part[4], "time_mix_a1.weight", "time_mix_a2.weight", 0);
+  a = vram__build_map(b, vram__build_weighted(b, a, "time_mix_a0.weight"), -1);
+  kk = vram__build_heads_apart(b, vram__build_weighted(b, k, "time_mix_k_k.weight"));
+  kk = vram__build_node(b, b->m->wkv_head_size, width / b->m->wkv_head_size, b->tokens, kk);
+  i = vram__build_weighted(b, k, "time_mix_k_a.weight");
+  k = vram__build_map(b, k, vram__build_map(b, vram__build_map(b, a, i), i));
+  op[0] = r = vram__build_heads_apart(b, r);
+  op[1] = vram__build_heads_apart(b, w);
+  op[2] = k = vram__build_heads_apart(b, k);
+  op[3] = v = vram__build_heads_apart(b, v);
+  op[4] = vram__build_map(b, kk, -1);
+  op[5] = vram__build_map(b, kk, vram__build_heads_apart(b, a));
+  op[6] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_norm_heads(b, vram__build_wkv(b, op, 7, NULL));
+  i = vram__build_map(b, vram__build_map(b, k, r),
+                      vram__build_reshaped(b, vram__build_weight(b, "time_mix_r_k.weight")));
+  i = vram__build_node(b, 1, width / b->m->wkv_head_size, b->tokens, i);
+  i = vram__build_view(b, vram__build_map(b, v, i), width, b->tokens, 1);
+  x = vram__build_map(b, x, i);
+  if (is_gated)
+    x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels7(vram__build *b, int32_t x, int32_t before) {
+  int32_t i = vram__build_map(b, before, x);
+  i = vram__build_map(b, vram__build_weighted(b, i, "channel_mix_lerp_k.weight"), x);
+  i = vram__build_linear(b, i, "channel_mix_key.weight", NULL);
+  i = vram__build_map(b, vram__build_map(b, i, -1), -1);
+  return vram__build_linear(b, i, "channel_mix_value.weight", NULL);
+}
+
+/* ---- rwkv6 ---- */
+
+/* The five mixtures of a token and the one before it: w, k, v, r, g. */
+static void vram__build_mixtures(vram__build *b, int32_t x, int32_t shift, int32_t part[5]) {
+  static const char *const lerp[] = {"time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+                                     "time_mix_lerp_v.weight", "time_mix_lerp_r.weight",
+                                     "time_mix_lerp_g.weight"};
+  const int is_fused = vram__build_weight(b, "time_mix_lerp_fused.weight") != NULL;
+  const uint64_t width = b->m->n_embd;
+  uint64_t rank;
+  int32_t i, all;
+  all = vram__build_map(b, vram__build_weighted(b, shift, "time_mix_lerp_x.weight"), x);
+  all = vram__build_map(b, vram__build_linear(b, all, "time_mix_w1.weight", NULL), -1);
+  rank = vram__build_at(b, all)->ne[0] / 5;
+  all = vram__build_view(b, all, rank, b->tokens, 5);
+  all = vram__build_node(b, rank, b->tokens, 5, all);
+  i = vram__build_node(b, width, b->tokens, 5,
+                       vram__build_reshaped(b, vram__build_weight(b, "time_mix_w2.weight")));
+  vram__build_source(b, i, all);
+  if (is_fused) {
+    i = vram__build_weighted(b, i, "time_mix_lerp_fused.weight");
+    i = vram__build_map(b, vram__build_map(b, i, vram__build_in_a_row(b, shift)),
+                        vram__build_in_a_row(b, x));
+  }
+  for (int k = 0; k < 5; k++) {
+    part[k] = vram__build_piece(b, i, width, b->tokens, 1);
+    if (!is_fused)
+      part[k] = vram__build_map(
+          b, vram__build_map(b, vram__build_weighted(b, part[k], lerp[k]), shift), x);
+  }
+}
+
+/* K or V of fewer heads, for all of them. */
+static int32_t vram__build_all_heads(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size, all = b->m->n_embd / head;
+  const uint64_t few = b->m->layer[b->il].n_head_kv;
+  if (few && few != all)
+    a = vram__build_node(b, head, all / few, few * b->tokens,
+                         vram__build_view(b, a, head, 1, few * b->tokens));
+  return vram__build_heads_apart(b, a);
+}
+
+static int32_t vram__build_mix6(vram__build *b, int32_t x, int32_t before) {
+  const vram_file_tensor *first = vram__build_weight(b, "time_mix_first.weight");
+  int32_t part[5], op[6], r, k, v, g, w, i;
+  int n = 0;
+  i = vram__build_in_a_row(b, vram__build_map(b, before, x));
+  vram__build_mixtures(b, vram__build_in_a_row(b, x), i, part);
+  r = vram__build_linear(b, part[3], "time_mix_receptance.weight", "time_mix_receptance.bias");
+  k = vram__build_linear(b, part[1], "time_mix_key.weight", "time_mix_key.bias");
+  v = vram__build_linear(b, part[2], "time_mix_value.weight", "time_mix_value.bias");
+  g = vram__build_map(b, vram__build_linear(b, part[4], "time_mix_gate.weight", NULL), -1);
+  k = vram__build_all_heads(b, k);
+  v = vram__build_all_heads(b, v);
+  r = vram__build_heads_apart(b, r);
+  w = vram__build_low(b, part[0], "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_decay.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  w = vram__build_heads_apart(b, w);
+  if (!first)
+    k = vram__build_map(b, k, vram__build_map(b, k, w));
+  op[n++] = k;
+  op[n++] = v;
+  op[n++] = r;
+  op[n++] = w;
+  op[n++] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_wkv(b, op, n, first);
+  x = first ? vram__build_norm_heads(b, x) : vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+  x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels6(vram__build *b, int32_t x, int32_t before) {
+  const int32_t shift = vram__build_map(b, before, x);
+  int32_t k, r;
+  k = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_k.weight"), x);
+  r = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_r.weight"), x);
+  r = vram__build_map(b, vram__build_linear(b, r, "channel_mix_receptance.weight", NULL), -1);
+  k = vram__build_linear(b, k, "channel_mix_key.weight", NULL);
+  k = vram__build_map(b, vram__build_map(b, k, -1), -1);
+  return vram__build_map(b, r, vram__build_linear(b, k, "channel_mix_value.weight", NULL));
+}
+
+/* ---- layers ---- */
+
+static int vram__build_is_7(vram__build *b) {
+  return vram__build_weight(b, "time_mix_w0.weight") != NULL;
+}
+
+static int32_t vram__build_mix_tokens(vram__build *b, int32_t x, int32_t before) {
+  x = vram__build_is_7(b) ? vram__build_mix7(b, x, before) : vram__build_mix6(b, x, before);
+  return vram__build_by_sequence(b, x);
+}
+
+/* The last token of each sequence. */
+static int32_t vram__build_last_token(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, b->m->n_embd, 1, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
+  const uint64_t width = b->m->n_embd, seq = b->m->n_seq;
+  const double every = vram__llama_real(b->m, "rescale_every_n_layers");
+  int32_t shift, of_forward, norm, before, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), width, 2, seq);
+  of_forward = vram__build_view(b, shift, width, 1, seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  before = vram__build_before_each(b, vram__build_view(b, shift, width, 1, seq), norm);
+  x = vram__build_map(b, vram__build_mix_tokens(b, norm, before), x);
+  i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  before = vram__build_before_each(b, of_forward, i);
+  shift = vram__build_node(b, width, 2, seq, vram__build_last_token(b, norm));
+  vram__build_source(b, shift, vram__build_last_token(b, i));
+  vram__build_foreign(b, vram__build_view(b, shift, width * 2 * seq, 1, 1), -1);
+  x = vram__build_in_a_row(b, x);
+  i = vram__build_in_a_row(b, i);
+  before = vram__build_in_a_row(b, before);
+  if (is_last) {
+    x = vram__build_rows_of(b, x);
+    i = vram__build_rows_of(b, i);
+    before = vram__build_rows_of(b, before);
+  }
+  if (vram__build_is_7(b))
+    return vram__build_map(b, vram__build_channels7(b, i, before), x);
+  i = vram__build_map(b, vram__build_channels6(b, i, before), x);
+  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+}
+
+/* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
+  int32_t shift, norm, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), b->m->n_embd, 1, b->m->n_seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
+  vram__build_foreign(b, vram__build_last_token(b, norm), -1);
+  x = vram__build_in_a_row(b, vram__build_map(b, i, x));
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -70440,6 +71562,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -70449,6 +71575,59 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
                                                   "attn_gate",
+                                                  "ffn_latent_down",
+                                                  "ffn_latent_up",
+                                                  "inp_gate",
+                                                  "proj",
+                                                  "post_norm",
+                                                  "layer_output_scale",
+                                                  "post_ffw_norm_1",
+                                                  "post_ffw_norm_2",
+                                                  "pre_ffw_norm_2",
+                                                  "altup_correct_coef",
+                                                  "altup_correct_scale",
+                                                  "altup_predict_coef",
+                                                  "altup_router",
+                                                  "altup_router_norm",
+                                                  "laurel_l",
+                                                  "laurel_r",
+                                                  "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -70465,12 +71644,33 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
-    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
-    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
-    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    "attn_q_norm",   "attn_k_norm",  NULL};
+static const char *const vram__known_biases[] = {"attn_norm",
+                                                 "attn_norm_2",
+                                                 "attn_q",
+                                                 "attn_k",
+                                                 "attn_v",
+                                                 "attn_qkv",
+                                                 "attn_output",
+                                                 "ffn_norm",
+                                                 "ffn_up",
+                                                 "ffn_gate",
+                                                 "ffn_down",
+                                                 "ffn_gate_inp",
+                                                 "exp_probs_b",
+                                                 "ffn_up_exps",
+                                                 "ffn_gate_exps",
+                                                 "ffn_down_exps",
+                                                 "ssm_conv1d",
+                                                 "ssm_dt",
+                                                 "attn_output_norm",
+                                                 "layer_output_norm",
+                                                 "attn_q_norm",
+                                                 "attn_k_norm",
+                                                 "time_mix_ln",
+                                                 "time_mix_key",
+                                                 "time_mix_value",
+                                                 "time_mix_receptance",
+                                                 NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -70487,6 +71687,11 @@ static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "token_embd_norm.weight",
                                                   "token_embd_norm.bias",
                                                   "rope_freqs.weight",
+                                                  "per_layer_token_embd.weight",
+                                                  "per_layer_model_proj.weight",
+                                                  "per_layer_proj_norm.weight",
+                                                  "altup_proj.weight",
+                                                  "altup_unembd_proj.weight",
                                                   "rope_factors_long.weight",
                                                   "rope_factors_short.weight",
                                                   NULL};
@@ -70526,9 +71731,16 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
   if (vram__known_ends(name, len, ".scale"))
-    return (flags & VRAM__BUILD_SCALES) != 0;
-  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
-    return 1; /* plamo3 */
+    return (flags & VRAM__BUILD_SCALES) || /* the latter two: gemma4 */
+           vram__text_is(name, len, "ffn_gate_inp.scale") ||
+           vram__text_is(name, len, "ffn_down_exps.scale");
+  if (vram__text_is(name, len, "post_attention_norm") ||
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -70537,7 +71749,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
@@ -70585,7 +71800,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -70730,7 +71945,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -70742,7 +71958,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -70800,6 +72016,25 @@ static const vram__build_row vram__build_rows[] = {
     {"qwen35moe", vram__build_plain, vram__build_delta,
      VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
          VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -70854,6 +72089,23 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -70937,10 +72189,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -70950,7 +72208,9 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
@@ -70972,6 +72232,13 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
 static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
@@ -70981,6 +72248,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
@@ -71017,7 +72286,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;

@@ -133,6 +133,17 @@ static void line_key(void) {
     key_array(word[1], v, nword - first);
 }
 
+/* f32, the lowest byte first */
+static void line_real(void) {
+  const float real = strtof(word[2], NULL);
+  uint32_t bits;
+  memcpy(&bits, &real, sizeof bits);
+  put_text(word[1]);
+  put_u32(6);
+  put_u32(bits);
+  nkey++;
+}
+
 /* tensor NAME TYPE LAYERS SIZE... */
 static void line_tensor(void) {
   uint64_t size[4] = {0, 0, 0, 0};
@@ -181,6 +192,16 @@ static uint32_t settings(vram_llama_options *o) {
       o->flash_attention = v ? VRAM_LLAMA_ON : VRAM_LLAMA_OFF;
     else if (!strcmp(word[i], "extra"))
       o->repack = v ? VRAM_LLAMA_ON : VRAM_LLAMA_OFF;
+    else if (!strcmp(word[i], "emb"))
+      o->embeddings = v != 0;
+    else if (!strcmp(word[i], "pooling"))
+      o->pooling = (vram_llama_pooling)(VRAM_LLAMA_POOLING_NONE + v);
+    else if (!strcmp(word[i], "ncmoe"))
+      o->n_cpu_moe = v;
+    else if (!strcmp(word[i], "split"))
+      o->split = v ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+    else if (!strcmp(word[i], "main"))
+      o->main_gpu = v;
     else if (!strcmp(word[i], "kqv"))
       o->no_kv_offload = !v;
     else if (!strcmp(word[i], "k"))
@@ -303,6 +324,8 @@ static void test_golden(const char *path) {
       begin(word[1]);
     else if (!strcmp(word[0], "key"))
       line_key();
+    else if (!strcmp(word[0], "real"))
+      line_real();
     else if (!strcmp(word[0], "tensor")) {
       line_tensor();
       is_open = 1;

@@ -31,7 +31,8 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room;  /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
   uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
@@ -126,7 +127,12 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
 #define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
@@ -135,8 +141,11 @@ typedef struct vram__build {
   vram__graph *g;
   uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -200,6 +209,7 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
 VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
@@ -216,6 +226,8 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
 /* graph_delta.c */
@@ -234,6 +246,17 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
 
 /* graph_output.c */
 VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);

@@ -26,7 +26,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -171,7 +171,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -183,7 +184,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -241,6 +242,25 @@ static const vram__build_row vram__build_rows[] = {
     {"qwen35moe", vram__build_plain, vram__build_delta,
      VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
          VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -295,6 +315,23 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -378,10 +415,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -391,7 +434,9 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
@@ -413,6 +458,13 @@ static int vram__build_is_moved(const vram__llama *m) {
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
 static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
@@ -422,6 +474,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
@@ -458,7 +512,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;

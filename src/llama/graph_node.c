@@ -97,8 +97,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }
@@ -186,12 +185,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -334,6 +339,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||

@@ -63,6 +63,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
   n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;

@@ -211,13 +211,14 @@ VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_t
   return device;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
 static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
                              int32_t table) {
   const int32_t device = vram__llama_tied_device(l, t);
   const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
                                                                vram__llama_host(l, t, 0);
-  if (device == table &&
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
       (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
     return;
   vram__llama_weight(l, r, t, device, 1);

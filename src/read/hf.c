@@ -31,6 +31,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -66,8 +81,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -88,12 +102,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {

@@ -21,16 +21,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
     "to %Mto_1 %Mtranspose dtype=model\n"
     "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
-    "{!cparameter %Mconv1d.bias shape=[$C]\n}"
-    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
     "groups=$C\n"
     "slice %Mslice %Mconv1d dim=0 colon=1\n"
     "slice %Mslice_1 %Mslice dim=1 colon=1\n"
     "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
     "silu %Msilu %Mslice_2\n"
     "drop %Mconv1d\n"
-    "{=to %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
-    "{!=type_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
     "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
     "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
     "dim=-1\n",
@@ -41,8 +41,8 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
     "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
     "parameter %Mdt_bias shape=[$H]\n"
-    "{=to %Mto_3 %Mdt_bias dtype=model\n}"
-    "{!=order %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
     "add %Madd %Msplit.2 %Mto_3\n"
     "softplus %Msoftplus %Madd\n"
     "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
@@ -52,7 +52,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "to %Mto_6 %Mview_2 dtype=f32\n"
     "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
     "parameter %MD shape=[$H]\n"
-    "{!=order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj\n}"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
     "unsqueeze %Munsqueeze_1 %MD dim=1\n"
     "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
     "mul %Mmul %Munsqueeze_1 %Mpad\n"
@@ -107,7 +107,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %Mpermute_2\n"
     "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
     "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
-    "{/expand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!/slice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
     "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
     "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
     "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
@@ -147,14 +147,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "contiguous %Mcontiguous %Madd_1\n"
     "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
     "add %Madd_2 %Mreshape_4 %Mmul\n"
-    "{vdrop %Mcontiguous\n"
+    "{'vdrop %Mcontiguous\n"
     "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
     "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
-    "drop %Mview %Mview_1 %Mview_2 %Mclamp{v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
     "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
     "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
-    "%Mexp_4 %Meinsum_4 %Mmul_5{!v %Mcontiguous}\n"
-    "{v~o|%Mslice_16\n}{!v~o|%Madd_2\n}",
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
     NULL},
   {"mamba2_norm",
     "to %Mnorm.to %Mreshape_5 dtype=f32\n"
@@ -183,39 +183,39 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{^to @to_1 %x dtype=f32\n}"
-    "linear %Min_proj %n out_features=$l{!( bias=0}\n~g|%Min_proj\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
     "<mamba2_decay><mamba2_conv><chunk_scan>"
     "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
     "<mamba2_norm>"
     "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
     "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
-    "%Msplit.2_1 %Madd_2{v %o} %Mnorm.mul_2\n"
-    "add @add {^@to_1}{!^%x} %Mout_proj\n"
-    "{^{ldrop %x\n}}"
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Falcon-H1: attention and a mixer side by side ---- */
   {"h1_mixer",
     "~M|@mamba.\n"
     "mul %Mscaled %n scalar=1\n"
-    "linear %Min_proj %Mscaled out_features=$l{!( bias=0}\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
     "buffer %Mmup_vector shape=[1,1,$l]\n"
     "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
     "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
     "view %Mview_3 %o shape=[N,S,$I]\n"
-    "{,<h1_norm>}"
-    "{!,silu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
     "to %Mto_10 %Mgated dtype=model\n"
-    "linear %Mout_proj %Mto_10 out_features=$h{!_ bias=0}\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
-    "%Msplit.2_1 %Madd_2{v %o} %Mgated\n",
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
     NULL},
   /* FalconH1RMSNormGated; ~: before the gate */
   {"h1_norm",
-    "{!~<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
-    "{~to %Mnorm.to %Mview_3 dtype=f32\n}"
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
     "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
     "pow %Mnorm.pow %Mnorm.view scalar=1\n"
     "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
@@ -227,14 +227,14 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
     "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
     "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
-    "{~<h1_gate>drop %Mnorm.mul_1\n}"
-    "to %Mgated %Mnorm.{~gated}{!~view_2} dtype=f32\n"
-    "drop %Mview_3 %Mnorm.mean{!~ %Mnorm.mul_1}\n",
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
     NULL},
   {"h1_gate",
     "to %Mnorm.gate %Msplit.0 dtype=f32\n"
     "silu %Mnorm.silu %Mnorm.gate\n"
-    "mul %Mnorm.gated %M{~norm.view_2}{!~view_3} %Mnorm.silu\n",
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
     NULL},
   {"h1_attention",
     "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
@@ -270,7 +270,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "^@feed_forward.act_fn|@feed_forward.mul|a\n"
     "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
     "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
-    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj{, %Mnorm.weight} "
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
     "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
     "@pre_ff_layernorm.weight\n"
     "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
@@ -281,27 +281,27 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
-    "linear %Min_proj %n out_features=$l{!( bias=0}\n"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
     "parameter %MA_log shape=[$I,$o]\n"
     "to %Mto %MA_log dtype=f32\n"
     "exp %Mexp %Mto\n"
     "neg %Mneg %Mexp\n"
-    "{!+{(parameter %Mout_proj.bias shape=[$h]\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
     "to %Mto_o %Mout_proj.bias dtype=f32\n}"
     "parameter %MD shape=[$I]\n"
     "to %Mto_d %MD dtype=f32\n"
     "parameter %Mdt_proj.bias shape=[$I]\n"
     "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
-    "drop{( %Mto_o} %Mto_d\n}"
+    "drop{'b %Mto_o} %Mto_d\n}"
     "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
     "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
-    "{!+{corder %Min_proj\n}}"
+    "{!'j{'corder %Min_proj\n}}"
     "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
     "to %Mto_1 %Mchunk.0 dtype=model\n"
     "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
-    "{!cparameter %Mconv1d.bias shape=[$I]\n{!+order %Min_proj\n}}"
-    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
     "padding=$P groups=$I\n"
     "slice %Mslice %Mconv1d dim=0 colon=1\n"
     "slice %Mslice_1 %Mslice dim=1 colon=1\n"
@@ -314,23 +314,23 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
     "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
     "~a|%Mdt\n~b|%MB\n~c|%MC\n"
-    "{+&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
     "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
-    "{-~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
     "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
     "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
     "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
     "parameter %Mdt_proj.weight shape=[$I,$*]\n"
-    "{!+order %Mdt_proj.bias\n}"
+    "{!'jorder %Mdt_proj.bias\n}"
     "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
     "drop %a\n"
-    "{+parameter %Mdt_proj.bias shape=[$I]\n}"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
     "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
     "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
     "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
     "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
-    "{+parameter %MD shape=[$I]\n"
-    "order %Mconv1d.weight{!c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
     "to %Mto_4 %MD dtype=f32\n"
     "type_as %Mto_5 %Mto_3 %Mmatmul\n"
     "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
@@ -339,13 +339,13 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "<selective_scan>"
     "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
     "to %Mto_10 %Mtranspose_8 dtype=model\n"
-    "{!+{(parameter %Mout_proj.weight shape=[$h,$I]\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
     "order %Mout_proj.bias\n"
     "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
-    "{!(linear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
-    "{+linear %Mout_proj %Mto_10 out_features=$h{!( bias=0}\n}"
-    "{+order %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
-    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!+{!- %Mx_proj}} %b %c "
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
     "%Mmatmul %Mto_3 %Mgated\n",
     NULL},
   /* rms_forward, without a weight */
@@ -424,7 +424,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "select %My$# %My$#.1 dim=2 index=0\n",
     NULL},
   {"scan_output", " %My$#", NULL},
-  {"scan_kept", "{. %s} %Mm$# %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
   {"falcon_mamba_buffers",
     "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
     "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
@@ -434,16 +434,16 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "~M|@mixer.\n"
     "to @to %x dtype=model\n"
     "&@norm|@to|n|$h|=@to\n"
-    "{^to @to_1 %x dtype=f32\n}"
+    "{'rto @to_1 %x dtype=f32\n}"
     "<mamba_mixer>"
-    "add @add {^@to_1}{!^%x} %Mout_proj\n"
-    "{^{ldrop %x\n}}"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
     "~x|@add\n",
     NULL},
   /* ---- Jamba ---- */
   {"jamba_layer",
-    "<norm_1>{)~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
-    "{!)<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
     "&@pre_ff_layernorm|@add|m|$h|\n"
     "{8<jamba_experts>}{!8<jamba_mlp>}"
     "~x|@add_1\n",
@@ -477,17 +477,17 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
   /* ---- LFM2 ---- */
   {"short_conv",
-    "linear @conv.in_proj %n out_features=$l{!u bias=0}\n"
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
     "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
     "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
     "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
     "parameter @conv.conv.weight shape=[$h,1,$L]\n"
-    "{!uorder @conv.in_proj\n}"
+    "{!'uorder @conv.in_proj\n}"
     "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
     "to @conv.to @conv.mul dtype=model\n"
     "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
-    "{uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
-    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{u @conv.conv.bias} out_channels=$h "
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
     "kernel_size=$L padding=$P groups=$h\n"
     "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
     "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
@@ -498,13 +498,13 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
     "contiguous @conv.contiguous @conv.transpose_1\n"
     "drop @conv.mul_1\n"
-    "linear @conv.out_proj @conv.contiguous out_features=$h{!u bias=0}\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
     "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
     NULL},
   {"lfm2_layer",
     "&@operator_norm|%x|n|$h|\n"
-    "{)<short_conv>add @add @conv.out_proj %x\n}"
-    "{!)<rotary>add @add %Ao_proj %x\n}"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
     "&@ffn_norm|@add|m|$h|\n"
     "linear @feed_forward.w1 %m out_features=$i bias=0\n"
     "silu @feed_forward.silu @feed_forward.w1\n"
@@ -521,17 +521,17 @@ static const vram__hf_part vram__hf_state_parts[] = {
 
 /* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
-  {"mamba2", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"mamba", "*n:", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_mamba", "*n:-", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
-    "{^~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
-  {"falcon_h1", "*=M", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<h1_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
     0},
-  {"jamba", "*nX+", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
     "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
   {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
     "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},

@@ -24,9 +24,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, '~') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, '~'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -93,14 +93,14 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'y', chunks + 1);
   vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
   vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
-  *vram__hf_flag_of(w, '/') = chunks == 1;
-  *vram__hf_flag_of(w, 'v') = chunks * s.chunk != tokens;
-  *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, '_') = (uint8_t)s.out_bias;
-  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
-  *vram__hf_flag_of(w, ',') = (uint8_t)s.has_norm;
-  *vram__hf_flag_of(w, '~') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
 }
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
@@ -119,9 +119,9 @@ static void vram__hf_mamba_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'o', s.state);
   vram__hf_put_number(w, '*', s.rank);
   vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
-  *vram__hf_flag_of(w, 'c') = !s.conv_bias;
-  *vram__hf_flag_of(w, '(') = (uint8_t)s.in_bias;
-  *vram__hf_flag_of(w, '^') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
 }
 
 /* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
@@ -132,7 +132,7 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'L', kernel);
   vram__hf_put_number(w, 'P', kernel - 1);
   vram__hf_put_number(w, 'l', 3 * w->c.hidden);
-  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
 }
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
