@@ -320,6 +320,8 @@ own "--cache-k q8_0 --cache-v f16 --rules llama.cpp" "$gguf --cache-type-k q8_0 
 own "--ngl 20 --devices 2 --tensor-split 3,1" "-ngl 20 --devices 2 -ts 3,1 $gguf"
 own "--ngl 7 --devices 2 --split-mode none --main-gpu 1" "--n-gpu-layers 7 --devices 2 -sm none -mg 1 $gguf"
 own "--override-tensor attn=CPU" "--gpu-layers 99 -ot attn=CPU $gguf"
+own "--embedding --pooling cls" "--embeddings --pooling cls $gguf"
+wrong 2 "rows of a matrix on several devices" ./vram estimate $gguf -sm row --devices 2
 own "--device cpu --repack 0" "-nr --device cpu $gguf"
 [ "$(./vram estimate tests/golden/gguf/experts.gguf -cmoe --json)" = "$(./vram estimate tests/golden/gguf/experts.gguf -ncmoe 512 --json)" ] && ok || bad "-cmoe"
 wrong 2 "no value behind '--ctx'" ./vram estimate $gguf -c

@@ -37,6 +37,9 @@
   "                        tensors with such names lie there; repeatable\n"                        \
   "  --no-kv-offload       the cache stays on the host\n"                                          \
   "  --swa-full            sliding windows keep all cells\n"                                       \
+  "  --embedding           the output has embeddings, too\n"                                       \
+  "  --pooling none|mean|cls|last|rank\n"                                                          \
+  "                        of which: as the file says\n"                                           \
   "  --repack 0|1          weights as the CPU's kernels want them (default: 1)\n"
 
 enum { MAX_OVERRIDES = 32 };

@@ -77,18 +77,26 @@ static void print_caches(const vram_llama_report *r) {
 static void print_beside(const vram_llama_report *r) {
   uint32_t i;
   for (i = 0; i < r->ndevice; i++)
-    if (!i || r->beside_low[i] != r->beside_low[0])
+    if (r->beside_high[i] && (!i || r->beside_low[i] != r->beside_low[0]))
       printf("beside       %11s  to %s on %s: CUDA context, scratch pool, cuBLAS, graphs\n",
              cmd_human(r->beside_low[i]), cmd_human(r->beside_high[i]),
              r->ndevice > 1 ? "a device" : "CUDA0");
 }
 
+static void print_settings(const vram_llama_report *r) {
+  printf("\n%sllama.cpp%s", cmd_bold, cmd_plain);
+  if (!r->extra)
+    printf("  n_ctx %" PRIu32 ", slots %" PRIu32 ", n_batch %" PRIu32 ", n_ubatch %" PRIu32
+           ", flash attention %s",
+           r->n_ctx, r->slots, r->n_batch, r->n_ubatch, r->flash_attention ? "on" : "off");
+  printf("  %srules %s%s\n\n", cmd_dim, VRAM_LLAMA_RULES, cmd_plain);
+}
+
 void model_llama_print(const file_job *j, const vram_llama_report *r) {
+  static const char *const extra[] = {"a model", "a LoRA adapter", "a control vector",
+                                      "a projector of images or sound"};
   uint32_t i;
-  printf("\n%sllama.cpp%s  n_ctx %" PRIu32 ", slots %" PRIu32 ", n_batch %" PRIu32
-         ", n_ubatch %" PRIu32 ", flash attention %s  %srules %s%s\n\n",
-         cmd_bold, cmd_plain, r->n_ctx, r->slots, r->n_batch, r->n_ubatch,
-         r->flash_attention ? "on" : "off", cmd_dim, VRAM_LLAMA_RULES, cmd_plain);
+  print_settings(r);
   printf("%s%-12s %11s %11s %11s %11s%s\n", cmd_bold, "buffer", "model", "context", "compute",
          "sum", cmd_plain);
   for (i = 0; i < r->nbuffer; i++) {
@@ -108,6 +116,9 @@ void model_llama_print(const file_job *j, const vram_llama_report *r) {
   if (r->compute != VRAM_LLAMA_EXACT)
     printf("note: %s\n", r->compute ? "compute buffers are at least this"
                                     : "compute buffers are not counted: the sums are without them");
+  if (r->extra)
+    printf("note: %s, which llama.cpp loads beside a model: add it to the model's\n",
+           extra[r->extra]);
   if (!r->architecture_is_known)
     printf("note: an architecture that is not known, taken for a plain transformer\n");
   print_beside(r);

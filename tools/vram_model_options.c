@@ -74,18 +74,21 @@ static int word_of(const char *a, const char *v, const char *list) {
 
 static int set_word(file_job *j, const char *a, const char *v) {
   const int is_flash = !strcmp(a, "--flash-attn"), is_split = !strcmp(a, "--split-mode"),
-            is_device = !strcmp(a, "--device");
+            is_device = !strcmp(a, "--device"), is_pooling = !strcmp(a, "--pooling");
   const int i = word_of(a, v,
-                        is_flash    ? "auto on off"
-                        : is_split  ? "layer none"
-                        : is_device ? "gpu cpu"
-                                    : "0 1");
+                        is_flash     ? "auto on off"
+                        : is_split   ? "layer none row tensor"
+                        : is_pooling ? "none mean cls last rank"
+                        : is_device  ? "gpu cpu"
+                                     : "0 1");
   if (i < 0)
     return 0;
   if (is_flash)
     j->o.flash_attention = i == 1 ? VRAM_LLAMA_ON : i ? VRAM_LLAMA_OFF : VRAM_LLAMA_AUTO;
   else if (is_split)
-    j->o.split = i ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+    j->o.split = i > 1 ? VRAM_LLAMA_SPLIT_ROW : i ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+  else if (is_pooling)
+    j->o.pooling = (vram_llama_pooling)(VRAM_LLAMA_POOLING_NONE + i);
   else if (is_device)
     j->o.is_cpu = i == 1;
   else if (!strcmp(a, "--unified"))
@@ -231,6 +234,8 @@ static int file_flag(file_job *j, const char *a) {
     return j->o.no_kv_offload = 1;
   if (!strcmp(a, "--swa-full"))
     return j->o.swa_full = 1;
+  if (!strcmp(a, "--embedding"))
+    return j->o.embeddings = 1;
   return 0;
 }
 
@@ -255,7 +260,7 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--ctx --n-batch --n-ubatch --slots --outputs --ngl --devices --main-gpu --n-cpu-moe",
        set_count},
       {"--kv --cache-k --cache-v", set_cache},
-      {"--flash-attn --unified --repack --device --split-mode", set_word},
+      {"--flash-attn --unified --repack --device --split-mode --pooling", set_word},
       {"--tensor-split", set_shares},
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},

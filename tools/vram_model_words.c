@@ -28,6 +28,7 @@ static const struct own_word {
     {"-cmoe --cpu-moe", "--n-cpu-moe", "512"}, /* LLAMA_MAX_LAYERS */
     {"-nkvo", "--no-kv-offload", ""},
     {"-nr --no-repack", "--repack", "0"},
+    {"--embeddings", "--embedding", ""},
 };
 
 const char *model_own_word(const char *a, const char **value, int *is_flag) {

@@ -30,7 +30,7 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
 
 /* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
@@ -101,6 +101,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -114,6 +123,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;

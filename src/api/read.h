@@ -265,7 +265,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */

@@ -45,9 +45,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -62,8 +62,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -127,9 +127,22 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X

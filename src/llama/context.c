@@ -124,7 +124,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, i
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -196,6 +196,9 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)

@@ -21,6 +21,8 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
   VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
   VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
@@ -29,7 +31,9 @@ enum {
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -123,7 +127,13 @@ enum {
 #define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
 #define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
 #define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
 #define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
@@ -131,8 +141,11 @@ typedef struct vram__build {
   vram__graph *g;
   uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -151,6 +164,8 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
 VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
@@ -162,6 +177,8 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
 VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
@@ -173,6 +190,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 /* graph_attention.c */
 typedef struct vram__build_qkv {
   int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
 /* v: a node to be multiplied with, or -1; k too. */
@@ -191,6 +209,7 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
 VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
@@ -203,10 +222,17 @@ VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
@@ -220,6 +246,17 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
 
 /* graph_output.c */
 VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);

@@ -4,6 +4,9 @@
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  if (ne[0] == head && ne[2] == b->tokens)
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
@@ -16,6 +19,8 @@ static int vram__build_has_rope(const vram__build *b) {
     return 0;
   if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
     return 1;
+  if (b->flags & VRAM__BUILD_UNIT_HEADS)
+    return b->m->n_swa ? b->il % 4 != 3 : b->il + 1 != b->m->n_layer;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
@@ -41,8 +46,11 @@ static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const 
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
     a = vram__build_norm_head(b, a, norm, bias);
-  if (vram__build_has_rope(b))
+  if (vram__build_has_rope(b)) {
     a = vram__build_rope(b, a);
+    if ((b->flags & VRAM__BUILD_UNIT_HEADS) && b->m->n_expert != 128)
+      a = vram__build_map(b, a, -1);
+  }
   return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
@@ -90,6 +98,17 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   vram__build_foreign(b, v, index);
 }
 
+/* V is stored transposed as long as the widest of all layers. */
+static void vram__build_store_v(vram__build *b, int32_t a, int32_t index) {
+  const uint64_t most = vram__llama_widest_v(b->m);
+  const uint64_t width = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1];
+  if (b->m->transposes_v && vram__build_is_strided(b, a))
+    a = vram__build_node(b, width, 1, b->tokens, a);
+  if (b->m->transposes_v && width < most)
+    a = vram__build_node(b, most, 1, b->tokens, a);
+  vram__build_store(b, a, index);
+}
+
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
 static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, uint64_t rows) {
   const uint64_t head_k = b->m->layer[b->il].head_k;
@@ -134,8 +153,8 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
@@ -209,10 +228,10 @@ static int vram__build_is_vector(const vram__build *b, const vram__build_heads *
 }
 
 /* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
 static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
-                                       uint64_t result) {
+                                       uint64_t result, int is_part) {
   const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
                                                   2 * (uint64_t)b->m->layer[b->il].n_head_kv);
   uint64_t end = result;
@@ -221,7 +240,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_k));
-  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !h->decompress)
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
     end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
                                 vram__product_or_overflow(rows, h->head_v));
   return end == VRAM_OVERFLOW ? end : end - result;
@@ -235,7 +254,9 @@ VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes);
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -275,9 +296,10 @@ VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q)
 /* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
    which flash attention does not know. */
 static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
+  const int32_t device = b->device;
   const int is_flash = b->m->flash_attention && bias < 0;
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
@@ -289,12 +311,14 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   h.type_k = b->m->k_type;
   h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
+  b->device = y->device < 0 ? b->host : y->device; /* where the cache is */
   h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
   if (!is_flash && (decompress || !b->m->transposes_v))
     h.v = vram__build_transposed(b, h.type_v, h.head_v,
                                  vram__product_or_overflow(cells, y->n_head_kv));
   else
     h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  b->device = device;
   i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
@@ -313,7 +337,9 @@ static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
     x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
@@ -321,16 +347,22 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
     a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
     a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
     a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
   return a;
 }
 
-/* Q times a number of each token, if the file says so: mistral. */
+/* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (!(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+  if (b->flags & VRAM__BUILD_UNIT_HEADS
+          ? vram__build_has_rope(b)
+          : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;
   if (b->temperature < 0)
     b->temperature = vram__build_input(b, b->tokens * 4);
@@ -351,21 +383,16 @@ VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
 
 /* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
 static void vram__build_indices(vram__build *b, int32_t cache) {
-  uint64_t most = 1;
+  const uint64_t most = b->m->transposes_v ? vram__llama_widest_v(b->m) : 1;
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
-    const vram__llama_layer *y = b->m->layer + i;
-    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
-    most = n > most ? n : most;
-  }
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
 /* Attention over a cache. V comes before K, but not where some layers slide. */
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const int32_t c = y->cache;
   int32_t x;
   if (b->k_rotation[c] < 0)
@@ -374,17 +401,25 @@ VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32
     b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
   vram__build_indices(b, c);
   a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
-  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
-  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  if (a.k >= 0) {
+    a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+    a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  }
   vram__build_expand(b, a.q);
-  if (b->m->n_swa)
+  if (a.k >= 0) {
+    if (b->m->n_swa)
+      vram__build_expand(b, a.k);
+    vram__build_expand(b, a.v);
     vram__build_expand(b, a.k);
-  vram__build_expand(b, a.v);
-  vram__build_expand(b, a.k);
-  vram__build_store(b, a.k, b->k_index[c]);
-  vram__build_store(b, a.v, b->v_index[c]);
+    vram__build_store(b, a.k, b->k_index[c]);
+    vram__build_store_v(b, a.v, b->v_index[c]);
+  }
   x = vram__build_attend(b, a.q, NULL, bias);
-  return vram__build_rotate(b, x, b->v_rotation[c]);
+  x = vram__build_rotate(b, x, b->v_rotation[c]);
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
 }
 
 /* The result of attention times a gate made of its input: of each element, or of each head. */
@@ -405,8 +440,31 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
+}
+
+/* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
+   has Q alone: gemma3n, gemma4. */
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  int32_t i;
+  a.k = a.v = a.gate = -1;
+  if (vram__build_weight(b, "attn_qkv.weight"))
+    b->g->is_full = 1; /* all in one: not built */
+  i = vram__build_linear(b, x, "attn_q.weight", NULL);
+  a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
+  if (y->cache >= 0) {
+    i = vram__build_linear(b, x, "attn_k.weight", NULL);
+    a.k = vram__build_turn(b, i, y->head_k, "attn_k_norm.weight", NULL);
+    if (vram__build_weight(b, "attn_v.weight"))
+      i = vram__build_linear(b, x, "attn_v.weight", NULL);
+    a.v = vram__build_map(b, vram__build_head(b, i, y->head_v), -1);
+  }
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
@@ -428,7 +486,9 @@ static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
   return vram__build_tempered(b, i);
@@ -440,7 +500,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -462,6 +524,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
   vram__build_qkv a;
   int32_t all, kv, k;
+  a.gate = -1;
   a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);

@@ -26,7 +26,7 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
     return vram__build_unpacked(b, x);
@@ -171,7 +171,8 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
@@ -183,7 +184,7 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
@@ -234,6 +235,34 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
     {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
@@ -286,6 +315,23 @@ static const vram__build_row vram__build_rows[] = {
     {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
     {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
     {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
     {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
@@ -300,10 +346,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -330,7 +380,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -345,17 +395,19 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
 }
 
@@ -363,10 +415,16 @@ static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
   vram__build_end(b, x);
 }
 
@@ -376,25 +434,35 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
+}
+
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
 /* What of an architecture's graph depends on keys. */
@@ -406,6 +474,8 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
   if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
     flags |= VRAM__BUILD_ROPE_OF_FOUR;
   if ((flags & VRAM__BUILD_ROPE_LEADING) &&
@@ -420,21 +490,6 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   if (rope && !rope->number.u)
     flags |= VRAM__BUILD_NO_ROPE;
   return flags;
-}
-
-/* What is not derived yet where there are devices: a scan without a kernel; scans and latent
-   attention of several sequences on the host. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const vram_file_tensor *t;
-  if (!m->ndevice)
-    return 0;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
 }
 
 /* Is the graph of this model and context one that is built here? */
@@ -457,7 +512,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -573,8 +629,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

@@ -9,8 +9,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -25,7 +39,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -34,13 +49,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
+  if ((b->flags & (VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_WEIGH_FIRST)) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
@@ -104,9 +120,12 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
   if (b->flags & VRAM__BUILD_GROVE)
     i = vram__build_map(b, r.logits, -1);
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    i = r.logits;
   r.chosen = vram__build_best(b, i, used);
   if (is_chunk)
     r.chosen = vram__build_divided(b, r.chosen, used, rows);
@@ -123,8 +142,10 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
-    i = vram__build_map(b, i == r.weights ? i : vram__build_view(b, i, 1, used, rows), -1);
+    i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
   vram__build_live(b, i, &r);
   r.weights = i;
@@ -139,7 +160,7 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
   if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
@@ -188,7 +209,30 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
+}
+
+/* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
+static int32_t vram__build_expert_scale(vram__build *b, int32_t chosen, uint64_t rows) {
+  int32_t i = vram__build_reshaped(b, vram__build_weight(b, "ffn_down_exps.scale"));
+  if (i < 0)
+    return i;
+  i = vram__build_node(b, 1, b->m->n_expert, rows, i);
+  i = vram__build_node(b, 1, b->m->n_expert_used, rows, i);
+  vram__build_source(b, i, chosen);
+  return i;
+}
+
+/* llama4: experts of a weighted input. */
+static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_router *r,
+                                   const vram__build_experts *e) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i = vram__build_view(b, x, width, 1, rows);
+  i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
+  i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
+  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  vram__build_expand(b, i);
+  return vram__build_add_up(b, i, width, rows);
 }
 
 /* Experts, chosen by what is made of x, or by logits. */
@@ -196,16 +240,24 @@ static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
                                   const vram__build_experts *e, int is_chunk) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
   vram__build_router r = vram__build_route(b, x, logits, is_chunk);
-  int32_t view = vram__build_view(b, x, width, 1, rows), up, down, part, sum;
+  int32_t view, up, down, first, part, scale, sum;
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    return vram__build_weighed(b, x, &r, e);
+  view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
   down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  part = vram__build_map(b, down, r.weights);
+  scale = vram__build_expert_scale(b, r.chosen, rows);
+  first = scale < 0 ? down : vram__build_map(b, down, scale);
+  part = vram__build_map(b, first, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
   if (b->m->n_expert_used > 1 &&
-      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
-    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) { /* fused as well: all live until the last sum */
+    part = vram__build_fused(b, scale < 0 ? part : first, down);
+    vram__build_source(b, part, r.weights);
+    vram__build_source(b, part, scale);
+  }
   return sum;
 }
 
@@ -226,15 +278,18 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 
@@ -243,7 +298,14 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x, logits);
+  if (vram__build_weight(b, "ffn_latent_down.weight")) { /* nemotron_h_moe: experts are narrower */
+    sum = vram__build_linear(b, x, "ffn_latent_down.weight", NULL);
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+    sum = vram__build_moe(b, sum, logits);
+    sum = vram__build_linear(b, sum, "ffn_latent_up.weight", NULL);
+  } else {
+    sum = vram__build_moe(b, x, logits);
+  }
   if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
     return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
@@ -251,7 +313,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;

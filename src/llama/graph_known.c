@@ -59,6 +59,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -67,18 +71,103 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
+                                                  "attn_gate",
+                                                  "ffn_latent_down",
+                                                  "ffn_latent_up",
+                                                  "inp_gate",
+                                                  "proj",
+                                                  "post_norm",
+                                                  "layer_output_scale",
+                                                  "post_ffw_norm_1",
+                                                  "post_ffw_norm_2",
+                                                  "pre_ffw_norm_2",
+                                                  "altup_correct_coef",
+                                                  "altup_correct_scale",
+                                                  "altup_predict_coef",
+                                                  "altup_router",
+                                                  "altup_router_norm",
+                                                  "laurel_l",
+                                                  "laurel_r",
+                                                  "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
+                                                  "ssm_ba",
+                                                  "ssm_alpha",
+                                                  "ssm_beta",
+                                                  "ssm_conv1d_q",
+                                                  "ssm_conv1d_k",
+                                                  "ssm_conv1d_v",
+                                                  "ssm_f_a",
+                                                  "ssm_f_b",
+                                                  "ssm_g_a",
+                                                  "ssm_g_b",
                                                   "shortconv.conv",
                                                   "shortconv.in_proj",
                                                   "shortconv.out_proj",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
-    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
-    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
-    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    "attn_q_norm",   "attn_k_norm",  NULL};
+static const char *const vram__known_biases[] = {"attn_norm",
+                                                 "attn_norm_2",
+                                                 "attn_q",
+                                                 "attn_k",
+                                                 "attn_v",
+                                                 "attn_qkv",
+                                                 "attn_output",
+                                                 "ffn_norm",
+                                                 "ffn_up",
+                                                 "ffn_gate",
+                                                 "ffn_down",
+                                                 "ffn_gate_inp",
+                                                 "exp_probs_b",
+                                                 "ffn_up_exps",
+                                                 "ffn_gate_exps",
+                                                 "ffn_down_exps",
+                                                 "ssm_conv1d",
+                                                 "ssm_dt",
+                                                 "attn_output_norm",
+                                                 "layer_output_norm",
+                                                 "attn_q_norm",
+                                                 "attn_k_norm",
+                                                 "time_mix_ln",
+                                                 "time_mix_key",
+                                                 "time_mix_value",
+                                                 "time_mix_receptance",
+                                                 NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -95,6 +184,11 @@ static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "token_embd_norm.weight",
                                                   "token_embd_norm.bias",
                                                   "rope_freqs.weight",
+                                                  "per_layer_token_embd.weight",
+                                                  "per_layer_model_proj.weight",
+                                                  "per_layer_proj_norm.weight",
+                                                  "altup_proj.weight",
+                                                  "altup_unembd_proj.weight",
                                                   "rope_factors_long.weight",
                                                   "rope_factors_short.weight",
                                                   NULL};
@@ -134,9 +228,16 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
   if (vram__known_ends(name, len, ".scale"))
-    return (flags & VRAM__BUILD_SCALES) != 0;
-  if (vram__text_is(name, len, "post_attention_norm") || vram__text_is(name, len, "post_ffw_norm"))
-    return 1; /* plamo3 */
+    return (flags & VRAM__BUILD_SCALES) || /* the latter two: gemma4 */
+           vram__text_is(name, len, "ffn_gate_inp.scale") ||
+           vram__text_is(name, len, "ffn_down_exps.scale");
+  if (vram__text_is(name, len, "post_attention_norm") ||
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
@@ -145,7 +246,10 @@ static int vram__known_keys(const vram__llama *m, uint64_t flags) {
   const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
   if (x < 0 || x > 0)
     return 0;
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
          m->expert_gating <= 2;
 }
 
@@ -161,7 +265,7 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
-  if (b->m->n_expert_group > 1)
-    return 0;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }

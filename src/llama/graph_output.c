@@ -36,7 +36,7 @@ static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, c
   const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
   if (t) {
     int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
-    vram__build_with(b, i, t);
+    vram__build_multiply(b, i, t);
     vram__build_source(b, i, a);
     a = i;
   }

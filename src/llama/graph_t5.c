@@ -39,6 +39,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
     b->crossed_mask = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
   }
+  a.gate = -1;
   a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
   a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
   a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);

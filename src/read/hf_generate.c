@@ -120,9 +120,8 @@ static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
   "<logits>"
-  "drop %n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
-  "{!nbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
-  "{Rbuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -266,7 +265,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */

@@ -8,14 +8,17 @@
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not
-     <name>  a part
+     <name|argument|...>       a part, where %1, %2, ... are the arguments
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
+                               goes with its input, which autocast gives another dtype, - nothing;
+                               behind =: of which it does not; behind +: at the end of the model
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
-                               with p=%D                                                          */
+                               with p=%D
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
 #include "read/read.h"
 
 /* ---- parts ---- */
@@ -23,9 +26,11 @@
 static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
-                  : vram__hf_latent_decoders();
+         : i == 2 ? vram__hf_latent_decoders()
+         : i == 3 ? vram__hf_denoisers()
+                  : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 3 };
+enum { VRAM__HF_BOOKS = 5 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -67,9 +72,11 @@ VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
 }
 
 static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
+  if (t) {
     vram__text_puts(t->to, t->cap, &t->n, s);
-  else
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
     vram__hf_put(w, s, vram__text_len(s));
 }
 
@@ -86,6 +93,7 @@ static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
 }
 
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s);
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number);
 static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
@@ -107,7 +115,10 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
       vram__hf_letters(w, t, w->path);
       break;
     case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      if (next >= '1' && next <= '8')
+        vram__hf_argument(w, t, next);
+      else
+        vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
       s++;
       break;
     case '$':
@@ -189,24 +200,45 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
-/* <name>: its lines; of a cache and masks in a generation hf_generate.c has them. */
+/* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
-  uint32_t n = 0;
-  while (s[n] && s[n] != '>')
-    n++;
-  if (vram__text_is(s, n, "cache"))
+  vram__hf_called call;
+  uint32_t len = 0, n, arguments = 0;
+  vram__memory_zero(&call, sizeof call);
+  while (s[len] && s[len] != '>' && s[len] != '|')
+    len++;
+  for (n = len; s[n] && s[n] != '>'; n++)
+    if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
+      call.argument[arguments++] = s + n + 1;
+  call.by = w->called;
+  w->called = &call;
+  if (vram__text_is(s, len, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
-  else if (vram__text_is(s, n, "causal") && *vram__hf_flag_of(w, 'G'))
+  else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
+  else if (vram__text_is(s, len, "each_layer"))
+    vram__hf_each_layer(w);
   else {
-    part = vram__hf_part_find(s, n);
+    part = vram__hf_part_find(s, len);
     if (part)
       vram__hf_say(w, t, part->lines, "");
     else
       vram__hf_refuse(w, "a part without lines of model_type ", w->c.family);
   }
+  w->called = call.by;
   return s + n + (s[n] != 0);
+}
+
+/* An argument, with those of the part that it was written in. */
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number) {
+  const vram__hf_called *const call = w->called;
+  const char *const s = call ? call->argument[number - '1'] : NULL;
+  if (!s)
+    return;
+  w->called = call->by;
+  vram__hf_say(w, t, s, "|>");
+  w->called = call;
 }
 
 /* &path|input|c|size|drop, ^path|input|c */
@@ -223,8 +255,13 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     s = vram__hf_field(w, s, drop, sizeof drop);
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+' && *drop != '=';
+    *w->drop = 0;
+    if (*drop && *drop != '-') {
+      uint32_t n = 0;
+      vram__text_puts(w->drop, sizeof w->drop, &n, " ");
+      vram__text_puts(w->drop, sizeof w->drop, &n, drop + (*drop == '+' || *drop == '='));
+    }
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
   vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);

@@ -34,14 +34,13 @@ static void vram__hf_activation(vram__hf_pen *w) {
     vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
-/* Angles that are known before the tokens are: no more lines than without scaling. */
+/* Angles that are known before the tokens are: no more lines than without scaling. J: all of a head
+   is rotated; r: half of what is rotated, R. */
 static void vram__hf_rope(vram__hf_pen *w) {
   static const char *const key[] = {
       "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
       "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
-  static const char *const share[] = {"partial_rotary_factor",
-                                      "rope_parameters.partial_rotary_factor",
-                                      "rope_scaling.partial_rotary_factor"};
+  const double share = vram__hf_rotary_share(&w->h);
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_word(w, key[i]);
@@ -49,25 +48,132 @@ static void vram__hf_rope(vram__hf_pen *w) {
         !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
       vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
   }
-  for (i = 0; i < sizeof share / sizeof *share; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
-      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  *vram__hf_number_of(w, 'R') =
+      share > 0 && share <= 1 ? (uint64_t)((double)w->c.head_dim * share) : 0;
+  *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
+  if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
+    vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
+  if (!*vram__hf_flag_of(w, 'n') &&
+      (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "what is rotated of a head has no two halves: ", "partial_rotary_factor");
+}
+
+#define VRAM__HF_BERT_DROPOUT                                                                      \
+  "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout_prob"
+/* Where dropout is: the keys of attention (D), of what blocks give (C), of the embedding (S) and of
+   a head (9), and what they are where they are missing; 9, where it is null, is C. Behind the last:
+   others. */
+static const struct {
+  const char *type, *key[4];
+  uint32_t none, none_9; /* millionths */
+} vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"distilbert",
+     {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
+     100000,
+     200000},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+};
+
+/* A probability as Python writes it: "0.1". */
+static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, uint64_t millionths) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  char *const to = vram__hf_name_of(w, name);
+  uint32_t n = 0, digit = 100000;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 1)
+    millionths = (uint64_t)(v->number.f * 1e6 + 0.5);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= 1)
+    millionths = v->number.u * 1000000;
+  else if (v && v->kind != VRAM_VALUE_NULL)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no probability is the key ", key);
+  vram__text_putu(to, VRAM__HF_PATH, &n, millionths / 1000000);
+  if (v && v->kind == VRAM_VALUE_UINT)
+    return;
+  vram__text_puts(to, VRAM__HF_PATH, &n, ".");
+  millionths %= 1000000;
+  do {
+    vram__text_putu(to, VRAM__HF_PATH, &n, millionths / digit);
+    millionths %= digit;
+    digit /= 10;
+  } while (millionths);
+}
+
+/* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
+static void vram__hf_dropout_keys(vram__hf_pen *w) {
+  static const char letter[] = "DCS9", zero[] = "_-+=";
+  uint32_t i, k = 0;
+  int is_zero;
+  while (*vram__hf_dropouts[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const char *key = vram__hf_dropouts[k].key[i];
+    const char *const text = vram__hf_name_of(w, letter[i]);
+    const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
+    uint32_t none = vram__hf_dropouts[k].none;
+    if (!key)
+      continue;
+    if (i == 3 && vram__hf_dropouts[k].none_9)
+      none = vram__hf_dropouts[k].none_9;
+    else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
+      key = vram__hf_dropouts[k].key[1];
+    vram__hf_probability(w, letter[i], key, none);
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
-/* What lines leave out must not be there. */
-static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
-                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
+/* What a row says may be there, and is unless its key is null: soft capping. */
+static void vram__hf_optional(vram__hf_pen *w) {
+  static const struct {
+    char flag;
+    const char *key;
+  } row[] = {{'V', "final_logit_softcapping"}, {'Z', "attn_logit_softcapping"}};
   uint32_t i;
-  for (i = 0; i < sizeof key / sizeof *key; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
-      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, row[i].key);
+    if (v && v->kind == VRAM_VALUE_NULL)
+      *vram__hf_flag_of(w, row[i].flag) = 0;
   }
+}
+
+/* Settings that decide what is computed, and of which only one is known. */
+static void vram__hf_settings(vram__hf_pen *w) {
+  static const struct {
+    const char *type, *key;
+    int known;
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
+             {"gpt2", "add_cross_attention", 0},
+             {"gemma2", "use_bidirectional_attention", 0},
+             {"gemma3_text", "use_bidirectional_attention", 0},
+             {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
+        vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -82,7 +188,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'n', c->heads},
              {'k', c->kv_heads},
              {'d', c->head_dim},
-             {'r', c->head_dim / 2},
+             {'r', *vram__hf_number_of(w, 'R') / 2},
              {'Q', c->heads * c->head_dim},
              {'K', c->kv_heads * c->head_dim},
              {'i', c->intermediate},
@@ -91,6 +197,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'e', c->experts},
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
+             {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
+             {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
+             {'5', (c->heads + c->kv_heads) * c->head_dim},
+             {'6', 2 * c->intermediate},
+             {'p', vram__hf_positions(h)},
+             {'y', vram__hf_number(h, "type_vocab_size", 2)},
+             {'E', vram__hf_embedding_width(h)},
+             {'7', vram__hf_labels(h)},
              {'t', used}};
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
@@ -98,18 +213,21 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!c->head_dim || c->head_dim % 2)
+  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
+  if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
   if (c->experts && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
@@ -126,37 +244,65 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-/* What comes before the layers. */
-static void vram__hf_before(vram__hf_pen *w) {
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
+  }
+}
+
+/* Masks and angles that the model makes, and which class of an encoder it is. */
+static void vram__hf_kinds(vram__hf_pen *w) {
   const vram_hf_config *const c = &w->c;
-  *vram__hf_flag_of(w, 'F') = !c->sliding_layers || c->full_layers || *vram__hf_flag_of(w, 'R');
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers != 0;
-  *vram__hf_flag_of(w, 'W') = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S');
-  vram__hf_say(w, NULL, w->row->before, "");
+  const uint32_t kind = w->h.family->sliding;
+  const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
+  uint64_t window = c->window;
+  if (*vram__hf_flag_of(w, '5') && !window)
+    window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
+  *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
+  *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
+  *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'm') = w->h.head == VRAM__HF_MASKED;
+  *vram__hf_flag_of(w, 't') = w->h.head == VRAM__HF_CLASSES;
+  if (vram__hf_has(&w->h, VRAM__HF_ENCODER)) {
+    vram__hf_set(w, 'B', "");
+    *vram__hf_flag_of(w, 'v') = (uint8_t)vram__hf_pools(&w->h);
+    *vram__hf_flag_of(w, 'b') = *vram__hf_number_of(w, 'E') != c->hidden;
+  }
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  *vram__hf_flag_of(w, 'P') = (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
+    *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
+  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
+  *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
+                                  ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
+                                  : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
 
-static uint64_t vram__hf_tokens(const vram_file *f) {
+static uint64_t vram__hf_tokens(const vram__hf *h) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
   for (i = 0; i < 2; i++) {
-    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
       return v->number.u;
   }
@@ -180,10 +326,12 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
-  vram__hf_no_dropout(w);
+  vram__hf_optional(w);
+  vram__hf_settings(w);
   w->size = *sizes;
+  vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
-  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
   w->size.tokens = *vram__hf_number_of(w, 'S');
   w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
@@ -216,7 +364,8 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     if (!vram__hf_part_is(w, part))
       continue;
     vram__hf_part_begin(w, part);
-    vram__hf_before(w);
+    vram__hf_kinds(w);
+    vram__hf_say(w, NULL, w->row->before, "");
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
     vram__hf_say(w, NULL, w->row->after, "");
@@ -257,13 +406,16 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
                "model %e dtype=f32\n"
                "dim N=$N S=$S\n",
                "");
+  vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
-  vram__hf_say(w, NULL, "<inputs>", "");
-  vram__hf_before(w);
+  vram__hf_say(w, NULL, vram__hf_has(&w->h, VRAM__HF_ENCODER) ? "<encoder_inputs>" : "<inputs>",
+               "");
+  vram__hf_say(w, NULL, w->row->before, "");
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
   vram__hf_say(w, NULL, w->row->after, "");
-  vram__hf_say(w, NULL, "<loss>", "");
+  if (!vram__hf_has(&w->h, VRAM__HF_ENCODER))
+    vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
 }
