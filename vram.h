@@ -4857,7 +4857,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -58462,8 +58465,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 }
 
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
                              uint32_t len) {
@@ -58542,8 +58545,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -58572,6 +58629,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -58627,7 +58688,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)
@@ -76436,11 +76497,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -76452,6 +76531,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -76475,6 +76558,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
