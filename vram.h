@@ -67428,7 +67428,8 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
-  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
@@ -68565,6 +68566,7 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
 #define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
 #define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
 #define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
@@ -70068,6 +70070,8 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
+  if (!(b->flags & VRAM__BUILD_LIMITS))
+    return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
   return limit > 1e-6;
@@ -70350,6 +70354,7 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
 
 /* What a layer has of these; the router's logits may be given (-1: not). */
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down_shexp.weight");
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
@@ -70368,7 +70373,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
+  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                               "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -72096,7 +72102,7 @@ static const vram__build_row vram__build_rows[] = {
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
     {"step35", vram__build_plain, NULL,
-     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
