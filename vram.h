@@ -69627,8 +69627,8 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -70869,6 +70869,8 @@ static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, 
   vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
   i = vram__build_node(b, inner, each, b->m->n_seq, c);
   vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
   i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
   return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
 }
