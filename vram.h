@@ -8664,6 +8664,8 @@ enum {
       VRAM__LOWER_COUNT
 };
 
+enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
 #define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
@@ -9750,13 +9752,13 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[1024];
+  vram_value *x[VRAM__MAX_INPUTS];
   vram_node *n;
   if (g->error.code)
     return NULL;
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > VRAM__MAX_INPUTS || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
-                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+                     names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
   for (r.nin = 0; r.nin < nin; r.nin++) {
@@ -11867,7 +11869,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[1024];
+  vram_value *in[VRAM__MAX_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -11894,8 +11896,8 @@ static int vram__op_line(vram__parser *p) {
     }
     if (keys.count)
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
-    if (r.nin == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    if (r.nin == VRAM__MAX_INPUTS)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
     in[r.nin] = vram__parse_value(p, p->token);
     if (!in[r.nin++])
       return 0;
@@ -62924,7 +62926,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "select %My$# %My$#.1 dim=2 index=0\n",
     NULL},
   {"scan_output", " %My$#", NULL},
-  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#{'d{!'a\ndrop}}", NULL},
   {"falcon_mamba_buffers",
     "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
     "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
@@ -63429,7 +63431,8 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
-/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
 static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
   const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
   const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
@@ -63437,6 +63440,7 @@ static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *nam
   for (i = 0; part && i < rounds && !w->h.result; i++) {
     *vram__hf_number_of(w, '#') = i;
     *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
     vram__hf_say(w, t, part->lines, "");
   }
 }
