@@ -164,6 +164,16 @@ static void arguments_of(pipeline *p, const vram_graph *g, vram_dtype dtype) {
     p->text_bytes += value_bytes(g->input[i], dtype);
 }
 
+/* AutoencoderKL.decode() with slices: of one image after the other, whose results it then puts
+   together. `step`: of one image. */
+static uint64_t sliced(uint64_t step, const vram_graph *g, vram_dtype dtype, uint64_t images) {
+  const uint64_t latent = value_bytes(g->input[g->ninput - 1], dtype),
+                 result = g->inferred ? value_bytes(g->inferred, dtype) : 0,
+                 last = step + (images - 1) * (latent + result),
+                 together = images * (latent + 2 * result);
+  return last > together ? last : together;
+}
+
 /* Hidden states of all layers, and the first one's input. */
 static uint64_t hidden_of(const vram_graph *g, vram_dtype dtype) {
   uint64_t layers = 1;
@@ -217,6 +227,8 @@ static int text_step(pipeline *p, job *j, pipeline_part *part, char *text, size_
     const uint64_t wide = j->o.dtype == part->loaded ? 0 : r.params_bytes / 2;
     vram_parameters sum;
     vram_step_parameters(&l.g, &j->o, &sum);
+    if (role == IS_VAE && p->vae_slicing && p->batch > 1)
+      part->step_bytes = sliced(part->step_bytes, &l.g, (vram_dtype)j->o.dtype, (uint64_t)p->batch);
     if (role == IS_DENOISER)
       arguments_of(p, &l.g, (vram_dtype)j->o.dtype);
     else if (role == IS_TEXT)
@@ -256,7 +268,10 @@ int pipeline_step(pipeline *p, pipeline_part *part) {
   j.o.dtype = role == IS_VAE && is_upcast(p, part, path) ? VRAM_F32 : part->loaded;
   j.o.budget_bytes = 0;
   j.ndims = 0;
-  dim_set(&j, "N", role == IS_TEXT ? 1 : role == IS_VAE ? p->batch : p->batch * (1 + doubles(p)));
+  dim_set(&j, "N",
+          role == IS_TEXT || (role == IS_VAE && p->vae_slicing) ? 1
+          : role == IS_VAE                                      ? p->batch
+                                                                : p->batch * (1 + doubles(p)));
   if (role != IS_TEXT && p->height) {
     dim_set(&j, "H", p->height / p->scale);
     dim_set(&j, "W", p->width / p->scale);
