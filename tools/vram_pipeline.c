@@ -335,6 +335,7 @@ static int set_number(pipeline *p, const char *a, const char *v) {
     *(is_batch                              ? &p->batch
       : !strcmp(a, "--height")              ? &p->height
       : !strcmp(a, "--max-sequence-length") ? &p->tokens
+      : !strcmp(a, "--num-frames")          ? &p->frames
                                             : &p->width) = n;
   return 2;
 }
@@ -345,7 +346,7 @@ static int pipeline_option(pipeline *p, const char *a, const char *v) {
   if (!strcmp(a, "--vae-slicing"))
     return p->vae_slicing = 1;
   if (!cmd_in(a, "--variant --offload --batch --height --width --guidance --max-sequence-length "
-                 "--solve"))
+                 "--num-frames --solve"))
     return cmd_in(a, "--dtype --gpu --budget --cc --rules --json --units")
                ? job_option(&p->j, a, v)
                : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);

@@ -19,18 +19,24 @@ static const struct {
                {"FluxTransformer2DModel", IS_DENOISER},
                {"PixArtTransformer2DModel", IS_DENOISER},
                {"DiTTransformer2DModel", IS_DENOISER},
-               {"QwenImageTransformer2DModel", IS_DENOISER}};
+               {"QwenImageTransformer2DModel", IS_DENOISER},
+               {"WanTransformer3DModel", IS_DENOISER},
+               {"LTXVideoTransformer3DModel", IS_DENOISER},
+               {"CogVideoXTransformer3DModel", IS_DENOISER}};
 
 /* diffusers 0.42, pipelines: max_sequence_length of __call__, and whether latents are doubled
    there. SD3 has 77 tokens of CLIP in front of T5's; the text of Qwen-Image is as long as the
    prompt, at most so many tokens. */
-static const pipeline_kind kinds[] = {{"StableDiffusion3", 1, 256, 77 + 256},
-                                      {"StableDiffusion", 1, 0, 77},
-                                      {"Flux", 0, 512, 512},
-                                      {"PixArtAlpha", 1, 120, 120},
-                                      {"PixArtSigma", 1, 300, 300},
-                                      {"DiT", 1, 0, 0},
-                                      {"QwenImage", 0, 0, 512}};
+static const pipeline_kind kinds[] = {{"StableDiffusion3", 1, 256, 77 + 256, 0, 0, 0, 0, 0},
+                                      {"StableDiffusion", 1, 0, 77, 0, 0, 0, 0, 0},
+                                      {"Flux", 0, 512, 512, 0, 0, 0, 0, 0},
+                                      {"PixArtAlpha", 1, 120, 120, 0, 0, 0, 0, 0},
+                                      {"PixArtSigma", 1, 300, 300, 0, 0, 0, 0, 0},
+                                      {"DiT", 1, 0, 0, 0, 0, 0, 0, 0},
+                                      {"QwenImage", 0, 0, 512, 0, 0, 0, 0, 0},
+                                      {"Wan", 0, 512, 512, 8, 4, 81, 480, 832},
+                                      {"CogVideoX", 1, 226, 226, 8, 4, 49, 480, 720},
+                                      {"LTX", 1, 128, 128, 32, 8, 161, 512, 704}};
 
 static void kind_set(pipeline *p) {
   size_t i;
@@ -115,6 +121,12 @@ int pipeline_sizes(pipeline *p) {
   }
   if (status)
     return status;
+  if (p->call && p->call->ratio) {
+    scale = p->call->scale;
+    p->height = p->height ? p->height : p->call->height;
+    p->width = p->width ? p->width : p->call->width;
+    p->frames = p->frames ? p->frames : p->call->frames;
+  }
   p->scale = scale;
   if (!p->height)
     p->height = side[0] * scale;
@@ -276,6 +288,8 @@ int pipeline_step(pipeline *p, pipeline_part *part) {
     dim_set(&j, "H", p->height / p->scale);
     dim_set(&j, "W", p->width / p->scale);
   }
+  if (role == IS_DENOISER && p->call && p->call->ratio)
+    dim_set(&j, "F", (p->frames - 1) / p->call->ratio + 1);
   if (tokens && role != IS_VAE)
     dim_set(&j, "S", tokens);
   status = model_text(path, &j, &text, &len);
