@@ -4857,7 +4857,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -56249,6 +56252,17 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN int vram__hf_o_bias(vram__hf *h);
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
 VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
 VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
@@ -56284,6 +56298,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 VRAM__FN vram__hf_book vram__hf_videos(void);
 
@@ -56316,7 +56331,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -56326,6 +56341,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
@@ -56358,6 +56377,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
@@ -58473,8 +58493,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 }
 
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
                              uint32_t len) {
@@ -58553,8 +58573,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -58583,6 +58657,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -58638,7 +58716,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)
@@ -59951,6 +60029,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -59986,8 +60079,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -60008,12 +60100,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -60072,64 +60159,80 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.inner, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.conv, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -60198,7 +60301,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
@@ -60747,10 +60850,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mul\n",
+    "drop%d{f %x} %p.mean %p.mul\n",
     "%p.mul_1"},
   {"gemma",
     "to %p.to %i dtype=f32\n"
@@ -60764,11 +60867,42 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add_1 %p.to_1 scalar=1\n"
     "mul %p.mul_1 %p.mul %p.add_1\n"
     "type_as %p.type_as %p.mul_1 %i\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p.type_as"},
+  {"rms_late",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "{dtype_as %p.to_1 %p.mul_1 %i}{!dto %p.to_1 %p.mul_1 dtype=model}\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"olmo_norm",
+    "to %p.to %i dtype=f32\n"
+    "layer_norm %p.layer_norm %p.to normalized_shape=%z elementwise_affine=0\n"
+    "to %p.to_1 %p.layer_norm dtype=model\n"
+    "{fdrop%d %x\n}",
+    "%p.to_1"},
+  {"nemotron_norm",
+    "parameter %p.weight shape=[%z]\n"
+    "add %p.add %p.weight scalar=1\n"
+    "to %p.to %i autocast=1\n"
+    "to %p.to_1 %p.add autocast=1\n"
+    "parameter %p.bias shape=[%z]\n"
+    "to %p.to_2 %p.bias autocast=1\n"
+    "drop %p.add\n"
+    "autocast off\n"
+    "layer_norm %p.layer_norm %p.to %p.to_1 %p.to_2 normalized_shape=%z\n"
+    "{fdrop%d %x\n}"
+    "autocast on\n",
+    "%p.layer_norm"},
   {"layer_norm",
     "layer_norm %p %i normalized_shape=%z\n"
-    "{ddrop %d\n}{fdrop %d\n}",
+    "{ddrop%d\n}{fdrop%d\n}",
     "%p"},
   {"cohere_norm",
     "to %p.to %i dtype=f32\n"
@@ -60785,7 +60919,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "to %p.to_1 %p.weight dtype=f32\n"
     "mul %p.mul_1 %p.to_1 %p.mul\n"
     "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
-    "drop{d %d}{f %d %x} %p.mean %p.mean_1\n",
+    "drop%d{f %x} %p.mean %p.mean_1\n",
     "%p.to_2"},
   /* ---- before the layers ---- */
   {"inputs",
@@ -60913,12 +61047,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
     "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
     "cos %p.cos %p.cat\n"
-    "mul %p.mul_1 %p.cos scalar=1\n"
+    "mul %p.{?to_2}{!?mul_1} %p.cos scalar=1\n"
     "sin %p.sin %p.cat\n"
-    "mul %p.mul_2 %p.sin scalar=1\n"
-    "to %p.to_2 %p.mul_1 dtype=model\n"
-    "to %p.to_3 %p.mul_2 dtype=model\n"
-    "drop %p.mul %p.cat %p.mul_1\n",
+    "mul %p.{?to_3}{!?mul_2} %p.sin scalar=1\n"
+    "{!?to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n}"
+    "drop %p.mul %p.cat{!? %p.mul_1}\n",
     NULL},
   /* ---- attention ---- */
   {"rotary",
@@ -60941,8 +61075,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
     "~l|%Av_proj %Aview_2 %Atranspose_2\n"
-    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview\n"
-    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1\n~q|%a\n~k|%c\n}",
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
   /* apply_rotary_pos_emb; %r: the module of cos and sin */
   {"rotate",
@@ -61000,7 +61134,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
     "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_7\n"
+    "{!/drop %Aslice_7\n}"
     "slice %Aslice_8 %V dim=0 colon=1\n"
     "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
     "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
@@ -61008,9 +61142,12 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
     "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
     "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
-    "drop %Aslice_11\n",
+    "{!/drop %Aslice_11\n}",
     NULL},
-  {"attend",
+  {"repeated",
+    "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
+    NULL},
+  {"attend_plain",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -61018,8 +61155,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
     "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{w{g{!1 %Akeys %Avalues}}} %Asdpa %Areshape\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "drop{w{g{!1<repeated>}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
+    NULL},
+  {"attend",
+    "<attend_plain>"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
@@ -61040,7 +61180,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "matmul %Amatmul %f %V\n"
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
-    "drop{g %Akeys %Avalues} %Amatmul\n"
+    "drop{g<repeated>} %Amatmul\n"
     "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
@@ -61121,7 +61261,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
     "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
     "add @add_1 @add %u\n"
-    "drop %x %y %m\n"
+    "drop {!l{+%Badd_1 }}%x {-%Ac_proj }%y %m{- @mlp.c_proj}\n"
     "~x|@add_1\n",
     NULL},
   {"gpt2_last",
@@ -61180,6 +61320,249 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop{l %x} @mlp.down_proj\n"
     "~x|@add_1\n",
     NULL},
+  /* all matrices before all views (OLMo, StableLM); q: norms of all heads; c: values are clipped */
+  {"all_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n~q|%Aq_proj\n"
+    "{q&%Aq_norm|%q|q|$Q|-\n}"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n~k|%Ak_proj\n"
+    "{q&%Ak_norm|%k|k|$K|-\n}"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %k shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~f|%q %k \n~a|%q\n~c|%k\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  /* in f32, and back */
+  {"rotate_f32",
+    "<angles_of>~j|%q\n<turn>~j|%k\n~g|_1\n<turn>"
+    "type_as %Ato %Aadd %k\n"
+    "type_as %Ato_1 %Aadd_1 %k\n"
+    "drop %a %c %Aview %q %Aview_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato\n~k|%Ato_1\n",
+    NULL},
+  {"olmo2_attention",
+    "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\n"
+    "drop %l %q %k\n",
+    NULL},
+  /* norms behind attention and the MLP, none before; e: what they drop */
+  {"behind_norm",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|{4%Ao_proj}{!4-}\n"
+    "add @add %x %y\n~m|@add\n",
+    NULL},
+  {"behind_end",
+    "order @post_attention_layernorm.weight\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|{4@mlp.down_proj}{!4-}\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"olmo_attention",
+    "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n %l %q %k\n",
+    NULL},
+  {"plain_norm_2",
+    "add @add %x %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"plain_end",
+    "drop %m\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  /* GLM, ERNIE: cosines of neighbours are made of half of them */
+  {"pair_angles",
+    "unsqueeze %Acos_all %r.to_2 dim=1\n"
+    "unsqueeze %Asin_all %r.to_3 dim=1\n"
+    "slice %Acos_half %Acos_all dim=3 end=$r\n"
+    "repeat_interleave %Acos %Acos_half repeats=2 dim=-1\n"
+    "drop %Acos_all\n"
+    "slice %Asin_half %Asin_all dim=3 end=$r\n"
+    "repeat_interleave %Asin %Asin_half repeats=2 dim=-1\n"
+    "drop %Asin_all\n"
+    "~g|\n",
+    NULL},
+  {"glm_rotate",
+    "<pair_angles><rotated>"
+    "~j|%Arotated\n<turn_pairs>~j|%Arotated_1\n~g|_1\n<turn_pairs>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"glm_end",
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"glm4_norms",
+    "&@post_self_attn_layernorm|%Ao_proj|y|$h|%Ao_proj\n"
+    "add @add %x %y\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"glm4_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight @post_self_attn_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "&@post_mlp_layernorm|@mlp.down_proj|y|$h|@mlp.down_proj\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"turn_pairs_f32",
+    "to %Ato%g %j dtype=f32\n"
+    "mul %Amul%g %Ato%g %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "to %Aturned_f32%g %Aturned%g dtype=f32\n"
+    "drop %Astack%g\n"
+    "mul %Aturned_mul%g %Aturned_f32%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n",
+    NULL},
+  {"ernie_rotate",
+    "<pair_angles>~j|%q\n<turn_pairs_f32>~j|%k\n~g|_1\n<turn_pairs_f32>"
+    "type_as %Aback %Aadd %q\n"
+    "type_as %Aback_1 %Aadd_1 %q\n"
+    "drop %Aq_proj %Aview %Ak_proj %Aview_1 %k %Acos %Asin %Aadd\n"
+    "~q|%Aback\n~k|%Aback_1\n",
+    NULL},
+  /* Phi, StableLM: a part of a head is rotated */
+  {"phi_rotate",
+    "<rotated><angles_of>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "drop %Arotated %Arotated_1 %Acos %Asin\n"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n",
+    NULL},
+  {"phi_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv>"
+    "{4&%Aq_layernorm|%q|q|$d|%Aq_proj %Aview\n"
+    "&%Ak_layernorm|%k|k|$d|%Ak_proj %Aview_1\n}"
+    "<phi_rotate>"
+    "{!4~a|%Aq_proj %Aview %Atranspose\n~c|%Ak_proj %Aview_1 %Atranspose_1\n}"
+    "{4~a|%q\n~c|%k\n}"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h\n"
+    "{4order %Aq_layernorm %Ak_layernorm\n}"
+    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "~y|%Adense\n;@resid_dropout|y|C\n",
+    NULL},
+  {"phi_mlp",
+    "linear @mlp.fc1 %n out_features=$i\n"
+    "^@mlp.activation_fn|@mlp.fc1|a\n"
+    "linear @mlp.fc2 %a out_features=$h\n"
+    "order @input_layernorm\n"
+    "~u|@mlp.fc2\n;@resid_dropout_1|u|C\n"
+    "add @add %y %u\n"
+    "add @add_1 @add %x\n"
+    "drop %n {-%Adense }%y{- @mlp.fc2} %u\n"
+    "~x|@add_1\n",
+    NULL},
+  {"phi_last",
+    "&%Bfinal_layernorm|%x|n|$h|\n"
+    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    NULL},
+  {"stablelm_attention",
+    "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
+    "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
+    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    NULL},
+  {"stablelm_end",
+    "~u|@mlp.down_proj\n;@dropout|u|C\n",
+    NULL},
+  /* StarCoder2 */
+  {"starcoder2_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n"
+    "{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"starcoder2_mlp",
+    "linear @mlp.c_fc %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h{!u bias=0}\n"
+    "order @input_layernorm @post_attention_layernorm\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "drop %m\n"
+    "add @add_1 @add %u\n"
+    "~f|{- @mlp.c_proj}\n<let_go>~x|@add_1\n",
+    NULL},
+  /* a layer's input, of the first only what is not the embedding, and %f */
+  {"let_go",
+    "{ldrop %x%f\n}{!l{!+drop %x%f\n}{+{-drop%f\n}}}",
+    NULL},
+  {"embed_dropout",
+    ";%Bdropout|x|S\n",
+    NULL},
+  /* GPT-NeoX: heads of q, k and v one behind the other */
+  {"neox_embedding",
+    "~B|gpt_neox.\n~N|%Blayers.\n"
+    "embedding %Bembed_in %I num_embeddings=$v embedding_dim=$h\n~t|%Bembed_in\n~x|%t\n"
+    "<masks>;%Bemb_dropout|x|S\n~e|%x\n",
+    NULL},
+  {"neox_attention",
+    "~A|@attention.\n"
+    "&@input_layernorm|%x|n|$h|\n"
+    "linear %Aquery_key_value %n out_features=$3{!b bias=0}\n"
+    "view %Aview %Aquery_key_value shape=[N,S,$n,$9]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "chunk %Achunk.0,%Achunk.1,%Achunk.2 %Atranspose chunks=3 dim=-1\n"
+    "~q|%Achunk.0\n~k|%Achunk.1\n~v|%Achunk.2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "~y|%Adense\n;@post_attention_dropout|y|C\n",
+    NULL},
+  /* Z: attention and MLP side by side */
+  {"neox_mlp",
+    "{!Zadd @add %y %x\n~m|@add\n}"
+    "&@post_attention_layernorm|{Z%x}{!Z@add}|m|$h|\n"
+    "order %Aquery_key_value %Adense\n"
+    "linear @mlp.dense_h_to_4h %m out_features=$i\n"
+    "^@mlp.act|@mlp.dense_h_to_4h|a\n"
+    "linear @mlp.dense_4h_to_h %a out_features=$h\n"
+    "drop %m\n"
+    "~u|@mlp.dense_4h_to_h\n;@post_mlp_dropout|u|C\n"
+    "{Zadd @add %u %y\n"
+    "add @add_1 @add %x\n"
+    "drop {-%Adense }%y{- @mlp.dense_4h_to_h} %u\n}"
+    "{!Zadd @add_1 %u @add\n~f|{- %Adense @mlp.dense_4h_to_h}\n<let_go>}"
+    "~x|@add_1\n",
+    NULL},
+  {"neox_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    NULL},
+  /* Nemotron */
+  {"nemotron_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1 %Aadd\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"nemotron_order",
+    "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -61220,7 +61603,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x} %Aweights{!G %Adropout}\n}{!e{ldrop %x\n}}"
+    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -61244,7 +61627,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
-    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -61253,7 +61637,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -61266,6 +61651,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cross_entropy loss view to_1\n"
     "drop %E%n alias %o to pad\n"
     "<frequencies>"
+    "{'f<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
@@ -61310,6 +61696,67 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
+  {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+  {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+  {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
+    "<last_norm>", 0, 0},
+  {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
+    "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
+    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+  {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
+    "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
+    "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
+    "<embedding><masks><embed_dropout><rope>",
+    "<starcoder2_attention><starcoder2_mlp>",
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
+    0, 0},
+  {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
+    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+  {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
+    "<last_norm>", 0, 0},
+  {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
+    "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate>"
+    "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "~n|%x\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
 };
 /* clang-format on */
@@ -61356,7 +61803,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
   /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
-     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
   {"grouped",
     "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
     "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
@@ -61386,7 +61833,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouped_sum",
     "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
-    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
     "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
     "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
     "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
@@ -61396,7 +61843,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
     "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
     "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
-    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
     "%Mexperts.index_2\n"
     "~o|%Mexperts.to_3\n",
     NULL},
@@ -61505,6 +61952,146 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
 /* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
@@ -61515,6 +62102,13 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
     "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
 };
 /* clang-format on */
 
@@ -61556,13 +62150,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "order %Bembeddings.token_type_embeddings\n"
     "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
   {"project",
-    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    "{blinear %Bembeddings_project %x out_features=$h\n{+drop %E\n}~x|%Bembeddings_project\n}",
     NULL},
   /* create_position_ids_from_input_ids: tokens that pad have none */
   {"roberta_embeddings",
@@ -61587,11 +62181,23 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
-    "order %Bembeddings.position_embeddings\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "{x<order_places>}{!x{!m{!t<order_places>}}}"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"order_places",
+    "order %Bembeddings.position_embeddings\n",
+    NULL},
+  /* XLM-RoBERTa and CamemBERT (no x) define their heads before the encoder */
+  {"order_encoder",
+    "order %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings %Bembeddings.LayerNorm "
+    "%Bembeddings.position_embeddings<each_layer>\n",
+    NULL},
+  {"ordered_layer",
+    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -61599,7 +62205,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
@@ -61633,14 +62239,14 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
     "add @attention.output.add %y %x\n"
     "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
-    "drop %Acontiguous_1 %y\n"
+    "drop %Acontiguous_1 {-@attention.output.dense }%y\n"
     "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
     "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
     "linear @output.dense %a out_features=$h\n"
     "~y|@output.dense\n;@output.dropout|y|C\n"
     "add @output.add %y @attention.output.LayerNorm\n"
     "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
-    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @attention.output.LayerNorm %a {-@output.dense }%y\n"
     "~x|@output.LayerNorm\n",
     NULL},
   {"distilbert_layer",
@@ -61657,7 +62263,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
     "add @add_1 %y @sa_layer_norm\n"
     "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
-    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @sa_layer_norm {-@ffn.lin2 }%y\n"
     "~x|@output_layer_norm\n",
     NULL},
 
@@ -61670,7 +62276,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|%Bpooler\n<first_token>"
     "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
     "tanh %Bpooler.activation %Bpooler.dense\n"
-    "drop %e %Bpooler.select\n",
+    "drop {+%E }%e %Bpooler.select\n",
     NULL},
   /* a bare model's: the mean of what it gives */
   {"bare",
@@ -61718,10 +62324,11 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{mlinear lm_head.dense %x out_features=$h\n"
     "gelu lm_head.gelu lm_head.dense\n"
     "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
     "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
-    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
     "{!m{!t<bare><roberta_places><bare_end>}}",
@@ -61730,11 +62337,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|classifier\n<first_token>"
     "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
     "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
-    "linear classifier.dense %y out_features=$h\n",
+    "linear classifier.dense %y out_features=$h\n"
+    "{=drop classifier.slice_1\n}",
     NULL},
   {"class_output",
-    ";classifier.dropout_1|y|9\n"
+    "~f|%y\n;classifier.dropout_1|y|9\n"
     "linear classifier.out_proj %y out_features=$7\n"
+    "{=drop %f\n}"
     "~o|classifier.out_proj\n",
     NULL},
   {"electra_head",
@@ -61759,7 +62368,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "relu relu pre_classifier\n"
     "~y|relu\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
-    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "~o|classifier\n~j|labels\n~i|{= relu} %y classifier\n<class_loss><encoder_end>}"
     "{!m{!t<bare><bare_end>}}",
     NULL},
 };
@@ -61771,12 +62380,18 @@ static const vram__hf_lines vram__hf_encoder_rows[] = {
   {"electra", "n", "hidden_act", "gelu", "layer_norm",
     "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
     "<bert_layer>", "<electra_head>", 0, 0},
-  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+  {"roberta", "nx", "hidden_act", "gelu", "layer_norm",
     "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
     "<bert_layer>", "<roberta_head>", 0, 0},
   {"distilbert", "n", "activation", "gelu", "layer_norm",
     "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
     "<distilbert_layer>", "<distilbert_head>", 0, 0},
+  {"xlm-roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"camembert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
 };
 /* clang-format on */
 
@@ -61794,13 +62409,13 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
   {"latent",
-    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
-    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
-    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
     "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
     "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
     "split_size_or_sections=$y,$j dim=-1\n"
@@ -61810,7 +62425,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -61888,16 +62503,16 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
@@ -61909,6 +62524,554 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
   b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
   b.row = vram__hf_latent_rows;
   b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_lines_state    lines of decoders with state spaces and short convolutions, as
+   transformers 5.23 runs them without mamba_ssm and causal_conv1d: their parts, and of which ones
+   the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_state_parts[] = {
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  {"mamba2_decay",
+    "parameter %MA_log shape=[$H]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "parameter %Mconv1d.weight shape=[$C,1,$L]\n"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n",
+    NULL},
+  {"mamba2_conv",
+    "split %Msplit.0,%Msplit.1,%Msplit.2 %g split_size_or_sections=$I,$C,$H dim=-1\n"
+    "transpose %Mtranspose %Msplit.1 dim0=1 dim1=2\n"
+    "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mtranspose dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "groups=$C\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
+    "dim=-1\n",
+    NULL},
+  /* mamba2_chunk_scan: c chunks of A tokens; %o: what comes of it */
+  {"chunk_scan",
+    "view %Mview %Msplit.0_1 shape=[N,S,$H,$D]\n"
+    "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
+    "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
+    "parameter %Mdt_bias shape=[$H]\n"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "add %Madd %Msplit.2 %Mto_3\n"
+    "softplus %Msoftplus %Madd\n"
+    "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
+    "to %Mto_4 %Mview dtype=f32\n"
+    "to %Mto_5 %Mview_1 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave %Mto_5 repeats=$q dim=2\n"
+    "to %Mto_6 %Mview_2 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
+    "parameter %MD shape=[$H]\n"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
+    "unsqueeze %Munsqueeze_1 %MD dim=1\n"
+    "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
+    "mul %Mmul %Munsqueeze_1 %Mpad\n"
+    "unsqueeze %Munsqueeze_2 %Mclamp dim=3\n"
+    "to %Mto_7 %Munsqueeze_2 dtype=f32\n"
+    "mul %Mmul_1 %Mto_4 %Mto_7\n"
+    "to %Mto_8 %Mneg dtype=f32\n"
+    "to %Mto_9 %Mclamp dtype=f32\n"
+    "mul %Mmul_2 %Mto_8 %Mto_9\n"
+    "pad %Mpad_1 %Mmul_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape %Mpad_1 shape=[N,$c,$A,$H,$D]\n"
+    "pad %Mpad_2 %Mmul_2 pad=0,0,0,$z,0,0\n"
+    "reshape %Mreshape_1 %Mpad_2 shape=[N,$c,$A,$H]\n"
+    "pad %Mpad_3 %Mrepeat_interleave pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_2 %Mpad_3 shape=[N,$c,$A,$H,$o]\n"
+    "pad %Mpad_4 %Mrepeat_interleave_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_3 %Mpad_4 shape=[N,$c,$A,$H,$o]\n"
+    "drop %Mrepeat_interleave %Mrepeat_interleave_1 %Mmul_1 %Mmul_2\n"
+    "permute %Mpermute %Mreshape_1 dims=0,3,1,2\n"
+    "cumsum %Mcumsum %Mpermute dim=-1\n"
+    "unsqueeze %Munsqueeze_3 %Mpermute dim=4\n"
+    "expand %Mexpand %Munsqueeze_3 shape=[N,$H,$c,$A,$A]\n"
+    "ones %Mones shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril %Mones diagonal=-1\n"
+    "logical_not %Mlogical_not %Mtril\n"
+    "masked_fill %Mmasked_fill %Mexpand %Mlogical_not\n"
+    "drop %Munsqueeze_3\n"
+    "cumsum %Mcumsum_1 %Mmasked_fill dim=-2\n"
+    "ones %Mones_1 shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril_1 %Mones_1\n"
+    "drop %Mtril\n"
+    "logical_not %Mlogical_not_1 %Mtril_1\n"
+    "masked_fill %Mmasked_fill_1 %Mcumsum_1 %Mlogical_not_1\n"
+    "drop %Mmasked_fill %Mtril_1\n"
+    "exp %Mexp_1 %Mmasked_fill_1\n"
+    "einsum %Meinsum %Mreshape_3 %Mreshape_2 equation=bclhn,bcshn->bclsh\n"
+    "permute %Mpermute_1 %Mexp_1 dims=0,2,3,4,1\n"
+    "mul %Mmul_3 %Meinsum %Mpermute_1\n"
+    "einsum %Meinsum_1 %Mmul_3 %Mreshape equation=bclsh,bcshp->bclhp\n"
+    "<chunk_states>",
+    NULL},
+  {"chunk_states",
+    "slice %Mslice_3 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_4 %Mslice_3 dim=1 colon=1\n"
+    "slice %Mslice_5 %Mslice_4 dim=2 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=3 start=$X\n"
+    "sub %Msub %Mslice_6 %Mcumsum\n"
+    "exp %Mexp_2 %Msub\n"
+    "permute %Mpermute_2 %Mexp_2 dims=0,-2,-1,1\n"
+    "unsqueeze %Munsqueeze_4 %Mpermute_2 dim=4\n"
+    "mul %Mmul_4 %Mreshape_2 %Munsqueeze_4\n"
+    "drop %Mpermute_2\n"
+    "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
+    "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
+    "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
+    "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=1 colon=1\n"
+    "slice %Mslice_11 %Mslice_10 dim=2 colon=1\n"
+    "select %Mselect %Mslice_11 dim=3 index=-1\n"
+    "pad %Mpad_5 %Mselect pad=1,0\n"
+    "unsqueeze %Munsqueeze_5 %Mpad_5 dim=3\n"
+    "expand %Mexpand_1 %Munsqueeze_5 shape=[N,$H,$y,$y]\n"
+    "ones %Mones_2 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_2 %Mones_2 diagonal=-1\n"
+    "logical_not %Mlogical_not_2 %Mtril_2\n"
+    "masked_fill %Mmasked_fill_2 %Mexpand_1 %Mlogical_not_2\n"
+    "drop %Mpad_5 %Munsqueeze_5\n"
+    "cumsum %Mcumsum_2 %Mmasked_fill_2 dim=-2\n"
+    "ones %Mones_3 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_3 %Mones_3\n"
+    "drop %Mtril_2\n"
+    "logical_not %Mlogical_not_3 %Mtril_3\n"
+    "masked_fill %Mmasked_fill_3 %Mcumsum_2 %Mlogical_not_3\n"
+    "drop %Mmasked_fill_2 %Mtril_3\n"
+    "exp %Mexp_3 %Mmasked_fill_3\n"
+    "transpose %Mtranspose_2 %Mexp_3 dim0=1 dim1=3\n"
+    "einsum %Meinsum_3 %Mtranspose_2 %Mcat equation=bzch,bzhpn->bchpn\n"
+    "slice %Mslice_12 %Meinsum_3 dim=0 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=1 end=$c\n"
+    "slice %Mslice_14 %Meinsum_3 dim=0 colon=1\n"
+    "select %Mselect_1 %Mslice_14 dim=1 index=-1\n"
+    "drop %Mcat\n"
+    "exp %Mexp_4 %Mcumsum\n"
+    "einsum %Meinsum_4 %Mreshape_3 %Mslice_13 equation=bclhn,bchpn->bclhp\n"
+    "permute %Mpermute_3 %Mexp_4 dims=0,2,3,1\n"
+    "unsqueeze %Munsqueeze_6 %Mpermute_3 dim=4\n"
+    "mul %Mmul_5 %Meinsum_4 %Munsqueeze_6\n"
+    "drop %Mpermute_3\n"
+    "add %Madd_1 %Meinsum_1 %Mmul_5\n"
+    "contiguous %Mcontiguous %Madd_1\n"
+    "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
+    "add %Madd_2 %Mreshape_4 %Mmul\n"
+    "{'vdrop %Mcontiguous\n"
+    "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
+    "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
+    NULL},
+  {"mamba2_norm",
+    "to %Mnorm.to %Mreshape_5 dtype=f32\n"
+    "to %Mnorm.to_1 %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.to_1\n"
+    "mul %Mnorm.mul %Mnorm.to %Mnorm.silu\n"
+    "view %Mnorm.view %Mnorm.mul shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul_1 %Mnorm.view %Mnorm.rsqrt\n"
+    "view %Mnorm.view_1 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "drop %Mnorm.mul\n"
+    "to %Mnorm.to_2 %Mnorm.view_1 dtype=f32\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "mul %Mnorm.mul_2 %Mnorm.weight %Mnorm.to_2\n"
+    "drop %Mreshape_5 %Mnorm.mean %Mnorm.mul_1 %Mnorm.view_1\n",
+    NULL},
+  {"mamba2_embedding",
+    "~B|backbone.\n~N|%Blayers.\n"
+    "embedding %Bembeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembeddings\n~e|%t\n~x|%e\n",
+    NULL},
+  {"mamba2_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
+    "<mamba2_decay><mamba2_conv><chunk_scan>"
+    "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
+    "<mamba2_norm>"
+    "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Falcon-H1: attention and a mixer side by side ---- */
+  {"h1_mixer",
+    "~M|@mamba.\n"
+    "mul %Mscaled %n scalar=1\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
+    "buffer %Mmup_vector shape=[1,1,$l]\n"
+    "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
+    "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
+    "view %Mview_3 %o shape=[N,S,$I]\n"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "to %Mto_10 %Mgated dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
+    NULL},
+  /* FalconH1RMSNormGated; ~: before the gate */
+  {"h1_norm",
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
+    "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul %Mnorm.view %Mnorm.rsqrt\n"
+    "drop %Mnorm.to\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
+    "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
+    "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
+    NULL},
+  {"h1_gate",
+    "to %Mnorm.gate %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.gate\n"
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
+    NULL},
+  {"h1_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "mul %Ascaled %Atranspose_1 scalar=1\n"
+    "drop %Ak_proj %Aview_1\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Ascaled\n~g|_1\n<turn>~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ascaled %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  {"h1_layer",
+    "<norm_1><h1_mixer>"
+    "mul @mul %Mout_proj scalar=1\n"
+    "mul @mul_1 %n scalar=1\n~y|%n\n~n|@mul_1\n"
+    "<h1_attention>"
+    "mul @mul_2 %Ao_proj scalar=1\n"
+    "add @add @mul @mul_2\n"
+    "drop %y\n"
+    "add @add_1 %x @add\n"
+    "&@pre_ff_layernorm|@add_1|m|$h|\n"
+    "linear @feed_forward.up_proj %m out_features=$i{!u bias=0}\n"
+    "linear @feed_forward.gate_proj %m out_features=$i{!u bias=0}\n"
+    "order @feed_forward.up_proj\n"
+    "mul @feed_forward.mul @feed_forward.gate_proj scalar=1\n"
+    "^@feed_forward.act_fn|@feed_forward.mul|a\n"
+    "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
+    "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
+    "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
+    "@pre_ff_layernorm.weight\n"
+    "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
+    "drop %m @feed_forward.mul_1\n"
+    "add @add_2 @add_1 @feed_forward.mul_2\n"
+    "drop{l %x} @mul @mul_2\n"
+    "~x|@add_2\n",
+    NULL},
+  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  {"mamba_mixer",
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
+    "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
+    "parameter %MA_log shape=[$I,$o]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
+    "to %Mto_d %MD dtype=f32\n"
+    "parameter %Mdt_proj.bias shape=[$I]\n"
+    "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
+    "drop{'b %Mto_o} %Mto_d\n}"
+    "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
+    "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
+    "{!'j{'corder %Min_proj\n}}"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mchunk.0 dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "padding=$P groups=$I\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "type_as %Mto_2 %Msilu %Mchunk.0\n"
+    "drop %Msqueeze\n"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
+    "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
+    "~a|%Mdt\n~b|%MB\n~c|%MC\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
+    "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
+    "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
+    "parameter %Mdt_proj.weight shape=[$I,$*]\n"
+    "{!'jorder %Mdt_proj.bias\n}"
+    "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
+    "drop %a\n"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
+    "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
+    "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
+    "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "to %Mto_4 %MD dtype=f32\n"
+    "type_as %Mto_5 %Mto_3 %Mmatmul\n"
+    "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
+    "add %Madd %Mmatmul %Munsqueeze_1\n"
+    "drop %Mto_5\n"
+    "<selective_scan>"
+    "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
+    "to %Mto_10 %Mtranspose_8 dtype=model\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
+    "%Mmatmul %Mto_3 %Mgated\n",
+    NULL},
+  /* rms_forward, without a weight */
+  {"rms_plain",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "type_as %p.type_as %p.mul %i\n",
+    NULL},
+  /* mamba_selective_scan: a round for each token */
+  {"selective_scan",
+    "softplus %Msoftplus %Madd\n"
+    "transpose %Mtranspose_6 %Mtranspose_4 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_7 %Mtranspose_5 dim0=1 dim1=2\n"
+    "unsqueeze %Munsqueeze_2 %Mneg dim=0\n"
+    "slice %Mslice_3 %Munsqueeze_2 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_3 %Mslice_3 dim=2\n"
+    "slice %Mslice_4 %Munsqueeze_3 dim=3 colon=1\n"
+    "slice %Mslice_5 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=1 colon=1\n"
+    "slice %Mslice_7 %Mslice_6 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_4 %Mslice_7 dim=3\n"
+    "mul %Mmul %Mslice_4 %Munsqueeze_4\n"
+    "exp %Mexp_1 %Mmul\n"
+    "slice %Mslice_8 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_9 %Mslice_8 dim=1 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_5 %Mslice_10 dim=3\n"
+    "slice %Mslice_11 %Mtranspose_6 dim=0 colon=1\n"
+    "unsqueeze %Munsqueeze_6 %Mslice_11 dim=1\n"
+    "slice %Mslice_12 %Munsqueeze_6 dim=2 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=3 colon=1\n"
+    "to %Mto_6 %Mslice_13 dtype=f32\n"
+    "mul %Mmul_1 %Munsqueeze_5 %Mto_6\n"
+    "slice %Mslice_14 %Mtranspose_3 dim=0 colon=1\n"
+    "slice %Mslice_15 %Mslice_14 dim=1 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_7 %Mslice_16 dim=3\n"
+    "to %Mto_7 %Munsqueeze_7 dtype=f32\n"
+    "mul %Mmul_2 %Mmul_1 %Mto_7\n"
+    "zeros %Mzeros %Mmatmul shape=[N,$I,$o]\n~s|%Mzeros\n"
+    "<*scan_round>"
+    "stack %Mstack<*scan_output> dim=-1\n"
+    "unsqueeze %Munsqueeze_8 %Mto_4 dim=0\n"
+    "slice %Mslice_17 %Munsqueeze_8 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_9 %Mslice_17 dim=2\n"
+    "mul %Mmul_3 %Mtranspose_3 %Munsqueeze_9\n"
+    "add %Madd_1 %Mstack %Mmul_3\n"
+    "silu %Msilu_1 %Mchunk.1\n"
+    "mul %Mgated %Madd_1 %Msilu_1\n"
+    "drop %Mtranspose_3 %Mtranspose_4 %Mtranspose_5 %Mto_4 %Msoftplus %Mtranspose_6 "
+    "%Mtranspose_7 %Mexp_1 %Mmul_1 %Mmul_2<*scan_kept>\n",
+    NULL},
+  {"scan_round",
+    "slice %Ma$#.0 %Mexp_1 dim=0 colon=1\n"
+    "slice %Ma$#.1 %Ma$#.0 dim=1 colon=1\n"
+    "select %Ma$# %Ma$#.1 dim=2 index=$#\n"
+    "mul %Ms$#.0 %Ma$# %s\n"
+    "slice %Mx$#.0 %Mmul_2 dim=0 colon=1\n"
+    "slice %Mx$#.1 %Mx$#.0 dim=1 colon=1\n"
+    "select %Mx$# %Mx$#.1 dim=2 index=$#\n"
+    "add %Ms$# %Ms$#.0 %Mx$#\n"
+    "drop %s\n~s|%Ms$#\n"
+    "type_as %Mt$# %s %Mmatmul\n"
+    "slice %Mc$#.0 %Mtranspose_7 dim=0 colon=1\n"
+    "select %Mc$#.1 %Mc$#.0 dim=1 index=$#\n"
+    "slice %Mc$#.2 %Mc$#.1 dim=1 colon=1\n"
+    "unsqueeze %Mc$# %Mc$#.2 dim=-1\n"
+    "matmul %Mm$# %Mt$# %Mc$#\n"
+    "drop %Mc$#.2\n"
+    "slice %My$#.0 %Mm$# dim=0 colon=1\n"
+    "slice %My$#.1 %My$#.0 dim=1 colon=1\n"
+    "select %My$# %My$#.1 dim=2 index=0\n",
+    NULL},
+  {"scan_output", " %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
+  {"falcon_mamba_buffers",
+    "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
+    "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
+    "buffer %N$#.mixer.c_layernorm.weight shape=[$o]\n",
+    NULL},
+  {"mamba_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "<mamba_mixer>"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Jamba ---- */
+  {"jamba_layer",
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "&@pre_ff_layernorm|@add|m|$h|\n"
+    "{8<jamba_experts>}{!8<jamba_mlp>}"
+    "~x|@add_1\n",
+    NULL},
+  {"jamba_mlp",
+    "linear @feed_forward.gate_proj %m out_features=$i bias=0\n"
+    "^@feed_forward.act_fn|@feed_forward.gate_proj|a\n"
+    "linear @feed_forward.up_proj %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul %a @feed_forward.up_proj\n"
+    "linear @feed_forward.down_proj @feed_forward.mul out_features=$h bias=0\n"
+    "order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.down_proj\n"
+    "{ldrop %x\n}",
+    NULL},
+  {"jamba_experts",
+    "~M|@feed_forward.\n~v|%Mview\n~C|%Mrouter.topk.i\n"
+    "view %Mview %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mview out_features=$e bias=0\n"
+    "softmax %Mrouter.softmax %Mrouter.linear dim=-1 dtype=f32\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.softmax k=$t dim=-1\n"
+    "to %Mrouter.to %Mrouter.topk dtype=model\n"
+    "drop %Mrouter.softmax\n"
+    "reshape %Mexperts.reshape %Mrouter.to shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape %Mreshape %o shape=[N,S,$h]\n"
+    "drop %m %Mrouter.linear %C %Mrouter.to\n"
+    "add @add_1 @add %Mreshape\n"
+    "drop{l %x} %o\n",
+    NULL},
+  /* ---- LFM2 ---- */
+  {"short_conv",
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
+    "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
+    "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
+    "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
+    "parameter @conv.conv.weight shape=[$h,1,$L]\n"
+    "{!'uorder @conv.in_proj\n}"
+    "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
+    "to @conv.to @conv.mul dtype=model\n"
+    "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
+    "kernel_size=$L padding=$P groups=$h\n"
+    "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
+    "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
+    "slice @conv.slice_2 @conv.slice_1 dim=2 end=S\n"
+    "type_as @conv.to_1 @conv.slice_2 @conv.mul\n"
+    "drop @conv.squeeze @conv.conv1d\n"
+    "mul @conv.mul_1 @conv.chunk.1 @conv.to_1\n"
+    "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
+    "contiguous @conv.contiguous @conv.transpose_1\n"
+    "drop @conv.mul_1\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
+    "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
+    NULL},
+  {"lfm2_layer",
+    "&@operator_norm|%x|n|$h|\n"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
+    "&@ffn_norm|@add|m|$h|\n"
+    "linear @feed_forward.w1 %m out_features=$i bias=0\n"
+    "silu @feed_forward.silu @feed_forward.w1\n"
+    "linear @feed_forward.w3 %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul @feed_forward.silu @feed_forward.w3\n"
+    "linear @feed_forward.w2 @feed_forward.mul out_features=$h bias=0\n"
+    "order @operator_norm.weight @ffn_norm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.w2\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
+static const vram__hf_lines vram__hf_state_rows[] = {
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<h1_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
+    0},
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
+  {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
+    "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_state_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_state_parts;
+  b.parts = sizeof vram__hf_state_parts / sizeof *vram__hf_state_parts;
+  b.row = vram__hf_state_rows;
+  b.rows = sizeof vram__hf_state_rows / sizeof *vram__hf_state_rows;
   return b;
 }
 
@@ -61937,9 +63100,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -61972,12 +63135,96 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
+/* hf_lines_state.c, Mamba-2: l what in_proj gives, I its inner width, C what the convolution goes
+   along, L its kernel, P its padding, H heads of D and q for each of u groups, o states, x of all
+   groups, w the inner width of one, A tokens of a chunk, X one less, c chunks, y one more, Z all
+   their tokens, z those that are padded */
+static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
+  vram__hf_ssm s;
+  uint64_t chunks;
+  vram__hf_mamba2_sizes(&w->h, &s);
+  if (!s.heads || s.inner % s.heads || !s.groups || s.heads % s.groups || s.inner % s.groups ||
+      !s.state || !s.kernel || !s.chunk) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "heads, groups, a state, a kernel or a chunk");
+    return;
+  }
+  chunks = tokens / s.chunk + (tokens % s.chunk != 0);
+  vram__hf_put_number(w, 'l', s.inner + s.conv + s.heads);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'C', s.conv);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'H', s.heads);
+  vram__hf_put_number(w, 'D', s.inner / s.heads);
+  vram__hf_put_number(w, 'q', s.heads / s.groups);
+  vram__hf_put_number(w, 'u', s.groups);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, 'x', s.groups * s.state);
+  vram__hf_put_number(w, 'w', s.inner / s.groups);
+  vram__hf_put_number(w, 'A', s.chunk);
+  vram__hf_put_number(w, 'X', s.chunk - 1);
+  vram__hf_put_number(w, 'c', chunks);
+  vram__hf_put_number(w, 'y', chunks + 1);
+  vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
+  vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+}
+
+/* The same of Mamba: * the rank of time steps, x what x_proj gives. */
+static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(&w->h, &s);
+  if (!s.inner || !s.state || !s.kernel || !s.rank) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "a width, a state, a kernel or time steps");
+    return;
+  }
+  vram__hf_put_number(w, 'l', 2 * s.inner);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, '*', s.rank);
+  vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+}
+
+/* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
+static void vram__hf_conv_numbers(vram__hf_pen *w) {
+  const uint64_t kernel = vram__hf_number(&w->h, "conv_L_cache", 3);
+  if (!kernel)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no convolution has such a kernel: ", "conv_L_cache");
+  vram__hf_put_number(w, 'L', kernel);
+  vram__hf_put_number(w, 'P', kernel - 1);
+  vram__hf_put_number(w, 'l', 3 * w->c.hidden);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+}
+
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
     vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
+  if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
+    vram__hf_mamba2_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
+    vram__hf_mamba_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_conv_numbers(w);
   vram__hf_put_number(w, 's', vram__hf_shared_width(h));
 }
 
@@ -61990,15 +63237,20 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
-     {c...}  only where flag c is set, {!c...} only where it is not
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
      <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
+                               goes with its input, which autocast gives another dtype, - nothing;
+                               behind =: of which it does not; behind +: at the end of the model
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
-                               with p=%D                                                          */
+                               with p=%D
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
 
 /* ---- parts ---- */
 
@@ -62006,11 +63258,12 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-         : i == 3 ? vram__hf_denoisers()
-         : i == 4 ? vram__hf_videos()
+         : i == 3 ? vram__hf_state_decoders()
+         : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 6 };
+enum { VRAM__HF_BOOKS = 7 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -62062,10 +63315,10 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 
 /* Behind a bracket: what its flag says, and where its text begins. */
 static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
   uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -62078,9 +63331,27 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
 
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
+  const char *const begin = s;
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -62120,6 +63391,13 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '~':
       s = vram__hf_rename(w, s);
       continue;
+    case 'S':
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
     default:
       plain[0] = *s;
       vram__hf_letters(w, t, plain);
@@ -62180,6 +63458,18 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
 /* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
@@ -62191,12 +63481,18 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   for (n = len; s[n] && s[n] != '>'; n++)
     if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
       call.argument[arguments++] = s + n + 1;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, len);
+    return s + n + (s[n] != 0);
+  }
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
     vram__hf_say(w, t, w->cache ? w->cache : "", "");
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
+  else if (vram__text_is(s, len, "each_layer"))
+    vram__hf_each_layer(w);
   else {
     part = vram__hf_part_find(s, len);
     if (part)
@@ -62233,8 +63529,13 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
     s = vram__hf_field(w, s, drop, sizeof drop);
     vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
     *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+' && *drop != '=';
+    *w->drop = 0;
+    if (*drop && *drop != '-') {
+      uint32_t n = 0;
+      vram__text_puts(w->drop, sizeof w->drop, &n, " ");
+      vram__text_puts(w->drop, sizeof w->drop, &n, drop + (*drop == '+' || *drop == '='));
+    }
   }
   vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
   vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
@@ -62753,6 +64054,11 @@ static const struct {
   const char *type, *key[4];
   uint32_t none, none_9; /* millionths */
 } vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
     {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
     {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
     {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
@@ -62792,8 +64098,9 @@ static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, ui
 
 /* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
 static void vram__hf_dropout_keys(vram__hf_pen *w) {
-  static const char letter[] = "DCS9";
+  static const char letter[] = "DCS9", zero[] = "_-+=";
   uint32_t i, k = 0;
+  int is_zero;
   while (*vram__hf_dropouts[k].type &&
          !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
     k++;
@@ -62809,9 +64116,10 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
-    *vram__hf_flag_of(w, letter[i]) =
-        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
-                                  vram__text_is(text, vram__text_len(text), "0")));
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
@@ -62834,16 +64142,24 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
              {"gemma2", "use_bidirectional_attention", 0},
              {"gemma3_text", "use_bidirectional_attention", 0},
              {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
     if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
         vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
       vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -62868,6 +64184,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
              {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
              {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
              {'5', (c->heads + c->kv_heads) * c->head_dim},
              {'6', 2 * c->intermediate},
@@ -62882,24 +64199,24 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
-  *vram__hf_flag_of(w, '4') =
-      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
-      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -62913,6 +64230,15 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
+}
+
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
+  }
 }
 
 /* Masks and angles that the model makes, and which class of an encoder it is. */
@@ -62941,7 +64267,9 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
@@ -62955,6 +64283,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -62973,6 +64302,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -62981,9 +64311,14 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -63065,7 +64400,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
@@ -66618,7 +67953,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)
@@ -66628,6 +67963,11 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
     VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
     VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66781,6 +68121,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -67052,7 +68394,7 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
+/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram__memory_zero(c, sizeof *c);
@@ -68136,7 +69478,8 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t each_layer; /* embeddings of each layer, or -1 */
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -68217,6 +69560,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -68243,6 +69587,10 @@ VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -68739,8 +70087,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }
@@ -69009,8 +70356,8 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -69445,8 +70792,10 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
 }
 
 /* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
@@ -69593,8 +70942,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -69609,7 +70972,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -69778,7 +71142,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -69882,7 +71246,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -69951,6 +71315,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -69967,7 +71344,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -69981,7 +71364,10 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
   const vram__graph_node *n = vram__build_at(b, x);
   const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
   y = vram__build_view(b, y, n0, n1, n2);
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
   z = vram__build_node(b, n0, n1, n2, z);
   return vram__build_glu(b, z, y, n0);
@@ -70036,6 +71422,36 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
                          "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 /* falcon-h1: attention and a scan on the same input, normed for each. */
@@ -70182,6 +71598,8 @@ static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, 
   vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
   i = vram__build_node(b, inner, each, b->m->n_seq, c);
   vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
   i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
   return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
 }
@@ -70416,6 +71834,289 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
   i = vram__build_own(b, i);
   i = vram__build_map(b, vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1), i);
   return vram__build_stack(b, vram__build_streams(b, x, 1), i);
+}
+
+/* >>llama/graph_rwkv    rwkv6, rwkv7, and qwen2's layers with their mixing of tokens
+   (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
+   arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
+
+static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* All tokens in a row, and apart by sequence. */
+static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+}
+
+static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
+  return vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, name));
+}
+
+/* The state behind which each sequence's tokens are shifted by one. */
+static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
+  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
+  return i;
+}
+
+/* A matrix, one function of each element, another matrix: of low rank. */
+static int32_t vram__build_low(vram__build *b, int32_t x, const char *first, const char *second,
+                               int has_function) {
+  x = vram__build_linear(b, x, first, NULL);
+  if (has_function)
+    x = vram__build_map(b, x, -1);
+  return vram__build_linear(b, x, second, NULL);
+}
+
+/* Heads of a result: each normed, times a weight, and a bias. */
+static int32_t vram__build_norm_heads(vram__build *b, int32_t x) {
+  const uint64_t head = b->m->wkv_head_size;
+  if (vram__build_weight(b, "time_mix_ln.weight") && vram__build_weight(b, "time_mix_ln.bias")) {
+    x = vram__build_view(b, x, head, b->m->n_embd / head, b->tokens);
+    x = vram__build_map(b, x, -1);
+    vram__build_at(b, x)->flags = 0; /* LayerNorm */
+    x = vram__build_weighted(b, vram__build_view(b, x, b->m->n_embd, b->tokens, 1),
+                             "time_mix_ln.weight");
+    return vram__build_bias(b, x, "time_mix_ln.bias");
+  }
+  return vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+}
+
+/* What the op made, behind it the states, which are stored. `first`: rwkv6's weight among the
+   sources, before the last two of them. */
+static int32_t vram__build_wkv(vram__build *b, const int32_t *source, int n,
+                               const vram_file_tensor *first) {
+  const uint64_t width = b->m->n_embd, head = b->m->wkv_head_size, seq = b->m->n_seq;
+  int32_t i = vram__build_node(b, width, b->tokens + head * seq, 1, -1);
+  for (int k = 0; k < n; k++) {
+    if (first && k + 2 == n)
+      vram__build_with(b, i, first);
+    vram__build_source(b, i, source[k]);
+  }
+  vram__build_foreign(b, vram__build_piece(b, i, width * head * seq, 1, 1), -1);
+  return vram__build_piece(b, i, width * b->tokens, 1, 1);
+}
+
+static int32_t vram__build_heads_apart(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size;
+  return vram__build_view(b, a, head, b->m->n_embd / head, b->tokens);
+}
+
+/* ---- rwkv7 ---- */
+
+/* What a layer has of V is mixed with what the first layer had. */
+static int32_t vram__build_first_value(vram__build *b, int32_t v, int32_t x) {
+  int32_t i;
+  if (b->first_value < 0) {
+    b->first_value = v;
+    return v;
+  }
+  i = vram__build_low(b, x, "time_mix_v1.weight", "time_mix_v2.weight", 0);
+  i = vram__build_map(b, vram__build_weighted(b, i, "time_mix_v0.weight"), -1);
+  i = vram__build_map(b, vram__build_map(b, b->first_value, v), i);
+  return vram__build_map(b, v, i);
+}
+
+static int32_t vram__build_mix7(vram__build *b, int32_t x, int32_t before) {
+  const uint64_t width = b->m->n_embd;
+  const int is_gated =
+      vram__build_weight(b, "time_mix_g1.weight") && vram__build_weight(b, "time_mix_g2.weight");
+  int32_t all, part[6], r, w, k, v, a, g = -1, kk, i, op[7];
+  all = vram__build_node(b, width, b->tokens, is_gated ? 6 : 5, vram__build_map(b, before, x));
+  all = vram__build_map(b, vram__build_weighted(b, all, "time_mix_lerp_fused.weight"), x);
+  for (i = 0; i < 6; i++)
+    part[i] = vram__build_piece(b, all, width, b->tokens, 1);
+  r = vram__build_linear(b, part[0], "time_mix_receptance.weight", NULL);
+  w = vram__build_low(b, part[1], "time_mix_w1.weight", "time_mix_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_w0.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  k = vram__build_linear(b, part[2], "time_mix_key.weight", NULL);
+  v = vram__build_linear(b, part[3], "time_mix_value.weight", NULL);
+  v = vram__build_first_value(b, v, part[3]);
+  if (is_gated)
+    g = vram__build_low(b, part[5], "time_mix_g1.weight", "time_mix_g2.weight", 1);
+  a = vram__build_low(b, part[4], "time_mix_a1.weight", "time_mix_a2.weight", 0);
+  a = vram__build_map(b, vram__build_weighted(b, a, "time_mix_a0.weight"), -1);
+  kk = vram__build_heads_apart(b, vram__build_weighted(b, k, "time_mix_k_k.weight"));
+  kk = vram__build_node(b, b->m->wkv_head_size, width / b->m->wkv_head_size, b->tokens, kk);
+  i = vram__build_weighted(b, k, "time_mix_k_a.weight");
+  k = vram__build_map(b, k, vram__build_map(b, vram__build_map(b, a, i), i));
+  op[0] = r = vram__build_heads_apart(b, r);
+  op[1] = vram__build_heads_apart(b, w);
+  op[2] = k = vram__build_heads_apart(b, k);
+  op[3] = v = vram__build_heads_apart(b, v);
+  op[4] = vram__build_map(b, kk, -1);
+  op[5] = vram__build_map(b, kk, vram__build_heads_apart(b, a));
+  op[6] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_norm_heads(b, vram__build_wkv(b, op, 7, NULL));
+  i = vram__build_map(b, vram__build_map(b, k, r),
+                      vram__build_reshaped(b, vram__build_weight(b, "time_mix_r_k.weight")));
+  i = vram__build_node(b, 1, width / b->m->wkv_head_size, b->tokens, i);
+  i = vram__build_view(b, vram__build_map(b, v, i), width, b->tokens, 1);
+  x = vram__build_map(b, x, i);
+  if (is_gated)
+    x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels7(vram__build *b, int32_t x, int32_t before) {
+  int32_t i = vram__build_map(b, before, x);
+  i = vram__build_map(b, vram__build_weighted(b, i, "channel_mix_lerp_k.weight"), x);
+  i = vram__build_linear(b, i, "channel_mix_key.weight", NULL);
+  i = vram__build_map(b, vram__build_map(b, i, -1), -1);
+  return vram__build_linear(b, i, "channel_mix_value.weight", NULL);
+}
+
+/* ---- rwkv6 ---- */
+
+/* The five mixtures of a token and the one before it: w, k, v, r, g. */
+static void vram__build_mixtures(vram__build *b, int32_t x, int32_t shift, int32_t part[5]) {
+  static const char *const lerp[] = {"time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+                                     "time_mix_lerp_v.weight", "time_mix_lerp_r.weight",
+                                     "time_mix_lerp_g.weight"};
+  const int is_fused = vram__build_weight(b, "time_mix_lerp_fused.weight") != NULL;
+  const uint64_t width = b->m->n_embd;
+  uint64_t rank;
+  int32_t i, all;
+  all = vram__build_map(b, vram__build_weighted(b, shift, "time_mix_lerp_x.weight"), x);
+  all = vram__build_map(b, vram__build_linear(b, all, "time_mix_w1.weight", NULL), -1);
+  rank = vram__build_at(b, all)->ne[0] / 5;
+  all = vram__build_view(b, all, rank, b->tokens, 5);
+  all = vram__build_node(b, rank, b->tokens, 5, all);
+  i = vram__build_node(b, width, b->tokens, 5,
+                       vram__build_reshaped(b, vram__build_weight(b, "time_mix_w2.weight")));
+  vram__build_source(b, i, all);
+  if (is_fused) {
+    i = vram__build_weighted(b, i, "time_mix_lerp_fused.weight");
+    i = vram__build_map(b, vram__build_map(b, i, vram__build_in_a_row(b, shift)),
+                        vram__build_in_a_row(b, x));
+  }
+  for (int k = 0; k < 5; k++) {
+    part[k] = vram__build_piece(b, i, width, b->tokens, 1);
+    if (!is_fused)
+      part[k] = vram__build_map(
+          b, vram__build_map(b, vram__build_weighted(b, part[k], lerp[k]), shift), x);
+  }
+}
+
+/* K or V of fewer heads, for all of them. */
+static int32_t vram__build_all_heads(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size, all = b->m->n_embd / head;
+  const uint64_t few = b->m->layer[b->il].n_head_kv;
+  if (few && few != all)
+    a = vram__build_node(b, head, all / few, few * b->tokens,
+                         vram__build_view(b, a, head, 1, few * b->tokens));
+  return vram__build_heads_apart(b, a);
+}
+
+static int32_t vram__build_mix6(vram__build *b, int32_t x, int32_t before) {
+  const vram_file_tensor *first = vram__build_weight(b, "time_mix_first.weight");
+  int32_t part[5], op[6], r, k, v, g, w, i;
+  int n = 0;
+  i = vram__build_in_a_row(b, vram__build_map(b, before, x));
+  vram__build_mixtures(b, vram__build_in_a_row(b, x), i, part);
+  r = vram__build_linear(b, part[3], "time_mix_receptance.weight", "time_mix_receptance.bias");
+  k = vram__build_linear(b, part[1], "time_mix_key.weight", "time_mix_key.bias");
+  v = vram__build_linear(b, part[2], "time_mix_value.weight", "time_mix_value.bias");
+  g = vram__build_map(b, vram__build_linear(b, part[4], "time_mix_gate.weight", NULL), -1);
+  k = vram__build_all_heads(b, k);
+  v = vram__build_all_heads(b, v);
+  r = vram__build_heads_apart(b, r);
+  w = vram__build_low(b, part[0], "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_decay.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  w = vram__build_heads_apart(b, w);
+  if (!first)
+    k = vram__build_map(b, k, vram__build_map(b, k, w));
+  op[n++] = k;
+  op[n++] = v;
+  op[n++] = r;
+  op[n++] = w;
+  op[n++] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_wkv(b, op, n, first);
+  x = first ? vram__build_norm_heads(b, x) : vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+  x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels6(vram__build *b, int32_t x, int32_t before) {
+  const int32_t shift = vram__build_map(b, before, x);
+  int32_t k, r;
+  k = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_k.weight"), x);
+  r = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_r.weight"), x);
+  r = vram__build_map(b, vram__build_linear(b, r, "channel_mix_receptance.weight", NULL), -1);
+  k = vram__build_linear(b, k, "channel_mix_key.weight", NULL);
+  k = vram__build_map(b, vram__build_map(b, k, -1), -1);
+  return vram__build_map(b, r, vram__build_linear(b, k, "channel_mix_value.weight", NULL));
+}
+
+/* ---- layers ---- */
+
+static int vram__build_is_7(vram__build *b) {
+  return vram__build_weight(b, "time_mix_w0.weight") != NULL;
+}
+
+static int32_t vram__build_mix_tokens(vram__build *b, int32_t x, int32_t before) {
+  x = vram__build_is_7(b) ? vram__build_mix7(b, x, before) : vram__build_mix6(b, x, before);
+  return vram__build_by_sequence(b, x);
+}
+
+/* The last token of each sequence. */
+static int32_t vram__build_last_token(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, b->m->n_embd, 1, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
+  const uint64_t width = b->m->n_embd, seq = b->m->n_seq;
+  const double every = vram__llama_real(b->m, "rescale_every_n_layers");
+  int32_t shift, of_forward, norm, before, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), width, 2, seq);
+  of_forward = vram__build_view(b, shift, width, 1, seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  before = vram__build_before_each(b, vram__build_view(b, shift, width, 1, seq), norm);
+  x = vram__build_map(b, vram__build_mix_tokens(b, norm, before), x);
+  i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  before = vram__build_before_each(b, of_forward, i);
+  shift = vram__build_node(b, width, 2, seq, vram__build_last_token(b, norm));
+  vram__build_source(b, shift, vram__build_last_token(b, i));
+  vram__build_foreign(b, vram__build_view(b, shift, width * 2 * seq, 1, 1), -1);
+  x = vram__build_in_a_row(b, x);
+  i = vram__build_in_a_row(b, i);
+  before = vram__build_in_a_row(b, before);
+  if (is_last) {
+    x = vram__build_rows_of(b, x);
+    i = vram__build_rows_of(b, i);
+    before = vram__build_rows_of(b, before);
+  }
+  if (vram__build_is_7(b))
+    return vram__build_map(b, vram__build_channels7(b, i, before), x);
+  i = vram__build_map(b, vram__build_channels6(b, i, before), x);
+  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+}
+
+/* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
+  int32_t shift, norm, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), b->m->n_embd, 1, b->m->n_seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
+  vram__build_foreign(b, vram__build_last_token(b, norm), -1);
+  x = vram__build_in_a_row(b, vram__build_map(b, i, x));
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -70802,6 +72503,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -70828,6 +72533,42 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "laurel_l",
                                                   "laurel_r",
                                                   "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -70844,12 +72585,33 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",      "attn_k",           "attn_v",
-    "attn_qkv",      "attn_output",  "ffn_norm",    "ffn_up",           "ffn_gate",
-    "ffn_down",      "ffn_gate_inp", "exp_probs_b", "ffn_up_exps",      "ffn_gate_exps",
-    "ffn_down_exps", "ssm_conv1d",   "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    "attn_q_norm",   "attn_k_norm",  NULL};
+static const char *const vram__known_biases[] = {"attn_norm",
+                                                 "attn_norm_2",
+                                                 "attn_q",
+                                                 "attn_k",
+                                                 "attn_v",
+                                                 "attn_qkv",
+                                                 "attn_output",
+                                                 "ffn_norm",
+                                                 "ffn_up",
+                                                 "ffn_gate",
+                                                 "ffn_down",
+                                                 "ffn_gate_inp",
+                                                 "exp_probs_b",
+                                                 "ffn_up_exps",
+                                                 "ffn_gate_exps",
+                                                 "ffn_down_exps",
+                                                 "ssm_conv1d",
+                                                 "ssm_dt",
+                                                 "attn_output_norm",
+                                                 "layer_output_norm",
+                                                 "attn_q_norm",
+                                                 "attn_k_norm",
+                                                 "time_mix_ln",
+                                                 "time_mix_key",
+                                                 "time_mix_value",
+                                                 "time_mix_receptance",
+                                                 NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -70914,8 +72676,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
@@ -71204,6 +72968,14 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_ROWS_NORM},
     {"gemma3n", vram__build_gemma3n, NULL,
      VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -71267,6 +73039,12 @@ static const vram__build_row vram__build_rows[] = {
     {"granite_swa", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
     {"llama-embed", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
@@ -71371,7 +73149,7 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
   if (y->cache < 0 && y->reads != i)
     y = m->layer + y->reads;
   if (y->cache < 0)
@@ -71449,7 +73227,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->each_layer = b->positions = b->out_ids = b->temperature = b->states = b->states_extra = -1;
+  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
+      b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -71813,6 +73592,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -71861,6 +73641,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
@@ -72540,6 +74321,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -72549,8 +74341,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
@@ -72887,7 +74680,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;
@@ -73818,8 +75611,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)
@@ -74793,14 +76589,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
@@ -75598,11 +77398,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -75614,6 +77432,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -75637,6 +77459,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
@@ -75736,6 +77561,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;

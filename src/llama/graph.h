@@ -144,7 +144,8 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t each_layer; /* embeddings of each layer, or -1 */
+  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;  /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -225,6 +226,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -251,6 +253,10 @@ VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);

@@ -97,8 +97,7 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
     n->flags = s->flags & VRAM__NODE_STRIDED;
   } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
-    if (rows > 1)
-      n->flags |= VRAM__NODE_STRIDED;
+    n->flags |= VRAM__NODE_STRIDED;
   }
   return i;
 }

@@ -28,13 +28,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "order %Bembeddings.token_type_embeddings\n"
     "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
   {"project",
-    "{blinear %Bembeddings_project %x out_features=$h\n~x|%Bembeddings_project\n}",
+    "{blinear %Bembeddings_project %x out_features=$h\n{+drop %E\n}~x|%Bembeddings_project\n}",
     NULL},
   /* create_position_ids_from_input_ids: tokens that pad have none */
   {"roberta_embeddings",
@@ -59,11 +59,23 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
-    "order %Bembeddings.position_embeddings\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "{x<order_places>}{!x{!m{!t<order_places>}}}"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
     "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"order_places",
+    "order %Bembeddings.position_embeddings\n",
+    NULL},
+  /* XLM-RoBERTa and CamemBERT (no x) define their heads before the encoder */
+  {"order_encoder",
+    "order %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings %Bembeddings.LayerNorm "
+    "%Bembeddings.position_embeddings<each_layer>\n",
+    NULL},
+  {"ordered_layer",
+    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -71,7 +83,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
     "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
     "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
-    "~x|%Bembeddings.LayerNorm\n;%Bembeddings.dropout|x|S\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
     "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
     "~t|%Bembeddings.word_embeddings\n",
     NULL},
@@ -105,14 +117,14 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
     "add @attention.output.add %y %x\n"
     "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
-    "drop %Acontiguous_1 %y\n"
+    "drop %Acontiguous_1 {-@attention.output.dense }%y\n"
     "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
     "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
     "linear @output.dense %a out_features=$h\n"
     "~y|@output.dense\n;@output.dropout|y|C\n"
     "add @output.add %y @attention.output.LayerNorm\n"
     "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
-    "drop{o %e}{l %x} @attention.output.LayerNorm %a %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @attention.output.LayerNorm %a {-@output.dense }%y\n"
     "~x|@output.LayerNorm\n",
     NULL},
   {"distilbert_layer",
@@ -129,7 +141,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
     "add @add_1 %y @sa_layer_norm\n"
     "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
-    "drop{o %e}{l %x} @sa_layer_norm %y\n"
+    "drop{o{+{!b %E}} %e}{l %x} @sa_layer_norm {-@ffn.lin2 }%y\n"
     "~x|@output_layer_norm\n",
     NULL},
 
@@ -142,7 +154,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|%Bpooler\n<first_token>"
     "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
     "tanh %Bpooler.activation %Bpooler.dense\n"
-    "drop %e %Bpooler.select\n",
+    "drop {+%E }%e %Bpooler.select\n",
     NULL},
   /* a bare model's: the mean of what it gives */
   {"bare",
@@ -190,10 +202,11 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{mlinear lm_head.dense %x out_features=$h\n"
     "gelu lm_head.gelu lm_head.dense\n"
     "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
     "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
-    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
     "{!m{!t<bare><roberta_places><bare_end>}}",
@@ -202,11 +215,13 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "~p|classifier\n<first_token>"
     "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
     "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
-    "linear classifier.dense %y out_features=$h\n",
+    "linear classifier.dense %y out_features=$h\n"
+    "{=drop classifier.slice_1\n}",
     NULL},
   {"class_output",
-    ";classifier.dropout_1|y|9\n"
+    "~f|%y\n;classifier.dropout_1|y|9\n"
     "linear classifier.out_proj %y out_features=$7\n"
+    "{=drop %f\n}"
     "~o|classifier.out_proj\n",
     NULL},
   {"electra_head",
@@ -231,7 +246,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "relu relu pre_classifier\n"
     "~y|relu\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
-    "~o|classifier\n~j|labels\n~i| %y classifier\n<class_loss><encoder_end>}"
+    "~o|classifier\n~j|labels\n~i|{= relu} %y classifier\n<class_loss><encoder_end>}"
     "{!m{!t<bare><bare_end>}}",
     NULL},
 };
@@ -243,12 +258,18 @@ static const vram__hf_lines vram__hf_encoder_rows[] = {
   {"electra", "n", "hidden_act", "gelu", "layer_norm",
     "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
     "<bert_layer>", "<electra_head>", 0, 0},
-  {"roberta", "n", "hidden_act", "gelu", "layer_norm",
+  {"roberta", "nx", "hidden_act", "gelu", "layer_norm",
     "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
     "<bert_layer>", "<roberta_head>", 0, 0},
   {"distilbert", "n", "activation", "gelu", "layer_norm",
     "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
     "<distilbert_layer>", "<distilbert_head>", 0, 0},
+  {"xlm-roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"camembert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
 };
 /* clang-format on */
 

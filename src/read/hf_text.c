@@ -68,6 +68,11 @@ static const struct {
   const char *type, *key[4];
   uint32_t none, none_9; /* millionths */
 } vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
     {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
     {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
     {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
@@ -107,8 +112,9 @@ static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, ui
 
 /* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
 static void vram__hf_dropout_keys(vram__hf_pen *w) {
-  static const char letter[] = "DCS9";
+  static const char letter[] = "DCS9", zero[] = "_-+=";
   uint32_t i, k = 0;
+  int is_zero;
   while (*vram__hf_dropouts[k].type &&
          !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
     k++;
@@ -124,9 +130,10 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
-    *vram__hf_flag_of(w, letter[i]) =
-        !w->size.cache && (i || !(vram__text_is(text, vram__text_len(text), "0.0") ||
-                                  vram__text_is(text, vram__text_len(text), "0")));
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
@@ -149,16 +156,24 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"gpt2", "reorder_and_upcast_attn", 0},
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
              {"gemma2", "use_bidirectional_attention", 0},
              {"gemma3_text", "use_bidirectional_attention", 0},
              {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
     if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
         vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
       vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -183,6 +198,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
              {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
              {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
              {'5', (c->heads + c->kv_heads) * c->head_dim},
              {'6', 2 * c->intermediate},
@@ -197,24 +213,24 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
   *vram__hf_flag_of(w, 'K') =
       (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
-  *vram__hf_flag_of(w, '4') =
-      vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY) &&
-      vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
   if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -228,6 +244,15 @@ static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
+}
+
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
+  }
 }
 
 /* Masks and angles that the model makes, and which class of an encoder it is. */
@@ -256,7 +281,9 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
@@ -270,6 +297,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -288,6 +316,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -296,9 +325,14 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -380,7 +414,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
