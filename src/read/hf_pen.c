@@ -31,9 +31,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
          : i == 2 ? vram__hf_latent_decoders()
          : i == 3 ? vram__hf_state_decoders()
          : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 6 };
+enum { VRAM__HF_BOOKS = 7 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
