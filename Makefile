@@ -104,6 +104,7 @@ FUZZ_SECONDS ?= 4
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
+part-fuzz part-units-clang-sanitize: part-sanitized
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \

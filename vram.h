@@ -4984,7 +4984,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
-  uint64_t height, width; /* of diffusers' latents; 0: as in training */
+  uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
@@ -8664,6 +8664,8 @@ enum {
       VRAM__LOWER_COUNT
 };
 
+enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
 #define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
@@ -9750,13 +9752,13 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[1024];
+  vram_value *x[VRAM__MAX_INPUTS];
   vram_node *n;
   if (g->error.code)
     return NULL;
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > VRAM__MAX_INPUTS || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
-                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+                     names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
   for (r.nin = 0; r.nin < nin; r.nin++) {
@@ -11867,7 +11869,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[1024];
+  vram_value *in[VRAM__MAX_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -11894,8 +11896,8 @@ static int vram__op_line(vram__parser *p) {
     }
     if (keys.count)
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
-    if (r.nin == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    if (r.nin == VRAM__MAX_INPUTS)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
     in[r.nin] = vram__parse_value(p, p->token);
     if (!in[r.nin++])
       return 0;
@@ -56300,6 +56302,7 @@ VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
 VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
+VRAM__FN vram__hf_book vram__hf_videos(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -56388,6 +56391,33 @@ VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
 VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
 VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
 VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+/* video.c: its rows; NULL: behind the last one */
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i);
 
 /* denoiser.c: is it a class with a row there? Its lines. */
 VRAM__FN int vram__denoiser_is(const vram_file_text *kind);
@@ -61775,7 +61805,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
   /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
-     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
   {"grouped",
     "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
     "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
@@ -61805,7 +61835,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouped_sum",
     "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
-    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
     "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
     "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
     "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
@@ -61815,7 +61845,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
     "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
     "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
-    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
     "%Mexperts.index_2\n"
     "~o|%Mexperts.to_3\n",
     NULL},
@@ -61924,6 +61954,146 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
 /* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
@@ -61934,6 +62104,13 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
     "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
 };
 /* clang-format on */
 
@@ -62777,7 +62954,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "select %My$# %My$#.1 dim=2 index=0\n",
     NULL},
   {"scan_output", " %My$#", NULL},
-  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#{'d{!'a\ndrop}}", NULL},
   {"falcon_mamba_buffers",
     "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
     "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
@@ -63040,8 +63217,10 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
     vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
   if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
     vram__hf_mamba2_numbers(w);
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
@@ -63083,9 +63262,10 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
          : i == 2 ? vram__hf_latent_decoders()
          : i == 3 ? vram__hf_state_decoders()
          : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 6 };
+enum { VRAM__HF_BOOKS = 7 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -63280,7 +63460,8 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
-/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
 static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
   const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
   const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
@@ -63288,6 +63469,7 @@ static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *nam
   for (i = 0; part && i < rounds && !w->h.result; i++) {
     *vram__hf_number_of(w, '#') = i;
     *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
     vram__hf_say(w, t, part->lines, "");
   }
 }
@@ -64236,6 +64418,726 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
+}
+
+/* >>read/video    transformers of videos: rows as those of denoiser.c, whose engine and parts they
+   use: as diffusers 0.42 runs them under torch 2.15 in eval mode, of weights in one dtype
+   (models/transformers/transformer_wan.py, transformer_ltx.py, cogvideox_transformer_3d.py). */
+
+/* clang-format off */
+
+/* ---- parts ---- */
+
+/* Wan's rotation of pairs in place: name of the result, of what */
+static const char vram__video_rotate[] =
+  "unflatten @attn1.%1.unflatten %2 dim=-1 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "slice @attn1.%1.cos rope.reshape dim=3 step=2\n"
+  "slice @attn1.%1.sin rope.reshape_1 dim=3 start=1 step=2\n"
+  "empty @attn1.%1.empty %2 shape=[N,$p,$n,$d]\n"
+  "mul @attn1.%1.mul @attn1.%1.unbind.0 @attn1.%1.cos\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.unbind.1 @attn1.%1.sin\n"
+  "sub @attn1.%1.sub @attn1.%1.mul @attn1.%1.mul_1\n"
+  "slice @attn1.%1.slice @attn1.%1.empty dim=3 step=2\n"
+  "add @attn1.%1.add @attn1.%1.slice @attn1.%1.sub inplace=1\n"
+  "mul @attn1.%1.mul_2 @attn1.%1.unbind.0 @attn1.%1.sin\n"
+  "mul @attn1.%1.mul_3 @attn1.%1.unbind.1 @attn1.%1.cos\n"
+  "add @attn1.%1.add_1 @attn1.%1.mul_2 @attn1.%1.mul_3\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.empty dim=3 start=1 step=2\n"
+  "add @attn1.%1.add_2 @attn1.%1.slice_1 @attn1.%1.add_1 inplace=1\n"
+  "type_as @attn1.%1 @attn1.%1.empty %2\n"
+  "drop %3 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.cos @attn1.%1.sin\n";
+
+/* Queries, keys and values with norms over all heads: path, of what, keys of what */
+static const char vram__video_projections[] =
+  "linear %1.to_q %2 out_features=$c\n"
+  "linear %1.to_k %3 out_features=$c\n"
+  "linear %1.to_v %3 out_features=$c\n"
+  "rms_norm %1.norm_q %1.to_q normalized_shape=$c\n"
+  "rms_norm %1.norm_k %1.to_k normalized_shape=$c\n";
+
+/* dispatch_attention_fn and the layer behind it: path, queries, keys, values, a mask, the line that
+   gives the dtype back */
+static const char vram__video_attend[] =
+  "permute %1.permute %2 dims=0,2,1,3\n"
+  "permute %1.permute_1 %3 dims=0,2,1,3\n"
+  "permute %1.permute_2 %4 dims=0,2,1,3\n"
+  "scaled_dot_product_attention %1.sdpa %1.permute %1.permute_1 %1.permute_2%5\n"
+  "permute %1.permute_3 %1.sdpa dims=0,2,1,3\n"
+  "drop %1.permute %1.permute_1 %1.permute_2\n"
+  "flatten %1.flatten %1.permute_3 start_dim=2 end_dim=3\n"
+  "drop %1.sdpa\n"
+  "%6\n"
+  "linear %1.to_out.0 %1.to out_features=$c\n";
+
+/* FP32LayerNorm without weights: path, of what (which is f32 already) */
+static const char vram__video_norm[] =
+  "to %1.to %2 dtype=f32\n"
+  "layer_norm %1.layer_norm %1.to normalized_shape=$c elementwise_affine=0\n"
+  "to %1.to_1 %1.layer_norm dtype=f32\n"
+  "drop %2\n";
+
+/* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
+static const char vram__video_rms[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "%3\n"
+  "drop %1.mean\n";
+
+/* LTX's coordinates of one axis, scaled in place: number, where it is */
+static const char vram__video_scale[] =
+  "slice rope.all_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.one_%1 rope.all_%1 dim=1 %2\n"
+  "mul rope.mul_%1 rope.one_%1 scalar=1\n"
+  "mul rope.twice_%1 rope.mul_%1 scalar=1\n"
+  "div rope.div_%1 rope.twice_%1 scalar=1\n"
+  "slice rope.again_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.to_%1 rope.again_%1 dim=1 %2\n"
+  "add rope.scaled_%1 rope.to_%1 rope.div_%1 inplace=1\n";
+
+/* LTX's rotation over all heads: name of the result, of what */
+static const char vram__video_pairs[] =
+  "unflatten @attn1.%1.unflatten %2 dim=2 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=2\n"
+  "to @attn1.%1.to %2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to %a\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 %b\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1 @attn1.%1.add dtype=model\n"
+  "drop %2 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.stack"
+  " @attn1.%1.flatten\n";
+
+/* CogVideoXLayerNormZero: path, of the video, of the text */
+static const char vram__video_zero[] =
+  "silu %1.silu %e\n"
+  "linear %1.linear %1.silu out_features=$6\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2,%1.chunk.3,%1.chunk.4,%1.chunk.5 %1.linear chunks=6"
+  " dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c\n"
+  "<video_shift|%1|%1.norm|%1.chunk.1|%1.chunk.0|video>"
+  "layer_norm %1.norm_1 %3 normalized_shape=$c weights=%1.norm\n"
+  "<video_shift|%1|%1.norm_1|%1.chunk.4|%1.chunk.3|text>"
+  "slice %1.slice_8 %1.chunk.2 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_4 %1.slice_8 dim=1\n"
+  "slice %1.gate %1.unsqueeze_4 dim=2 colon=1\n"
+  "slice %1.slice_10 %1.chunk.5 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_5 %1.slice_10 dim=1\n"
+  "slice %1.text_gate %1.unsqueeze_5 dim=2 colon=1\n";
+
+/* Its scale and shift: path, of what, scale, shift, name */
+static const char vram__video_shift[] =
+  "add %1.%5.add %3 scalar=1\n"
+  "slice %1.%5.slice %1.%5.add dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze %1.%5.slice dim=1\n"
+  "slice %1.%5.slice_1 %1.%5.unsqueeze dim=2 colon=1\n"
+  "mul %1.%5.mul %2 %1.%5.slice_1\n"
+  "drop %1.%5.add\n"
+  "slice %1.%5.slice_2 %4 dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze_1 %1.%5.slice_2 dim=1\n"
+  "slice %1.%5.slice_3 %1.%5.unsqueeze_1 dim=2 colon=1\n"
+  "add %1.%5 %1.%5.mul %1.%5.slice_3\n";
+
+/* CogVideoX's rotation of the video's tokens in place: name, of what */
+static const char vram__video_turn[] =
+  "slice @attn1.%1.slice %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.slice dim=1 colon=1\n"
+  "slice @attn1.%1.slice_2 @attn1.%1.slice_1 dim=2 start=$S\n"
+  "unsqueeze @attn1.%1.unsqueeze cos dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_1 @attn1.%1.unsqueeze dim=1\n"
+  "slice @attn1.%1.slice_3 @attn1.%1.unsqueeze_1 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_4 @attn1.%1.slice_3 dim=3 colon=1\n"
+  "unsqueeze @attn1.%1.unsqueeze_2 sin dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_3 @attn1.%1.unsqueeze_2 dim=1\n"
+  "slice @attn1.%1.slice_5 @attn1.%1.unsqueeze_3 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_6 @attn1.%1.slice_5 dim=3 colon=1\n"
+  "view @attn1.%1.cos @attn1.%1.slice_4 shape=[1,1,$p,$d]\n"
+  "view @attn1.%1.sin @attn1.%1.slice_6 shape=[1,1,$p,$d]\n"
+  "drop @attn1.%1.slice_4\n"
+  "reshape @attn1.%1.reshape @attn1.%1.slice_2 shape=[N,$n,$p,$b,2]\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.reshape dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=3\n"
+  "to @attn1.%1.to @attn1.%1.slice_2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to @attn1.%1.cos\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 @attn1.%1.sin\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1.to_2 @attn1.%1.add dtype=model\n"
+  "drop @attn1.%1.slice_2 @attn1.%1.cos @attn1.%1.sin @attn1.%1.reshape @attn1.%1.unbind.0"
+  " @attn1.%1.unbind.1 @attn1.%1.stack @attn1.%1.flatten\n"
+  "slice @attn1.%1.slice_7 %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_8 @attn1.%1.slice_7 dim=1 colon=1\n"
+  "slice @attn1.%1.slice_9 @attn1.%1.slice_8 dim=2 start=$S\n"
+  "add @attn1.%1.turned @attn1.%1.slice_9 @attn1.%1.to_2 inplace=1\n";
+
+static const vram__hf_part vram__video_parts[] = {
+  {"video_rotate", vram__video_rotate, NULL}, {"video_projections", vram__video_projections, NULL},
+  {"video_attend", vram__video_attend, NULL}, {"video_norm", vram__video_norm, NULL},
+  {"video_rms", vram__video_rms, NULL},       {"video_scale", vram__video_scale, NULL},
+  {"video_pairs", vram__video_pairs, NULL},   {"video_zero", vram__video_zero, NULL},
+  {"video_shift", vram__video_shift, NULL},   {"video_turn", vram__video_turn, NULL}};
+
+/* ---- WanTransformer3DModel ---- */
+
+static const char vram__wan_rope[] =
+  "input hidden_states model [N,$i,$F,$h,$w]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "buffer rope.freqs_cos shape=[$m,$d]\n"
+  "split rope.cos_t,rope.cos_h,rope.cos_w rope.freqs_cos split_size_or_sections=$t,$g,$g dim=1\n"
+  "buffer rope.freqs_sin shape=[$m,$d]\n"
+  "split rope.sin_t,rope.sin_h,rope.sin_w rope.freqs_sin split_size_or_sections=$t,$g,$g dim=1\n"
+  "slice rope.slice rope.cos_t dim=0 end=$F\n"
+  "view rope.view rope.slice shape=[$F,1,1,$t]\n"
+  "expand rope.expand rope.view shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_1 rope.cos_h dim=0 end=$u\n"
+  "view rope.view_1 rope.slice_1 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_2 rope.cos_w dim=0 end=$v\n"
+  "view rope.view_2 rope.slice_2 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_3 rope.sin_t dim=0 end=$F\n"
+  "view rope.view_3 rope.slice_3 shape=[$F,1,1,$t]\n"
+  "expand rope.expand_3 rope.view_3 shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_4 rope.sin_h dim=0 end=$u\n"
+  "view rope.view_4 rope.slice_4 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_4 rope.view_4 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_5 rope.sin_w dim=0 end=$v\n"
+  "view rope.view_5 rope.slice_5 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_5 rope.view_5 shape=[$F,$u,$v,$g]\n"
+  "cat rope.cat rope.expand rope.expand_1 rope.expand_2 dim=-1\n"
+  "reshape rope.reshape rope.cat shape=[1,$p,1,$d]\n"
+  "cat rope.cat_1 rope.expand_3 rope.expand_4 rope.expand_5 dim=-1\n"
+  "reshape rope.reshape_1 rope.cat_1 shape=[1,$p,1,$d]\n"
+  "drop rope.cos_t rope.cos_h rope.cos_w rope.sin_t rope.sin_h rope.sin_w rope.slice rope.view"
+  " rope.expand rope.slice_1 rope.view_1 rope.expand_1 rope.slice_2 rope.view_2 rope.expand_2"
+  " rope.slice_3 rope.view_3 rope.expand_3 rope.slice_4 rope.view_4 rope.expand_4 rope.slice_5"
+  " rope.view_5 rope.expand_5\n";
+
+static const char vram__wan_head[] =
+  "conv3d patch_embedding hidden_states out_channels=$c kernel_size=1,2,2 stride=1,2,2\n"
+  "flatten flatten patch_embedding start_dim=2\n"
+  "transpose transpose flatten dim0=1 dim1=2\n"
+  "contiguous contiguous transpose\n"
+  "drop patch_embedding flatten\n"
+  "<timesteps|condition_embedder.timesteps_proj|timestep|>"
+  "to condition_embedder.to condition_embedder.timesteps_proj.cat_1 dtype=model\n"
+  "<embedder|condition_embedder.time_embedder|condition_embedder.to|$c>"
+  "type_as condition_embedder.type_as condition_embedder.time_embedder.linear_2"
+  " encoder_hidden_states\n"
+  "silu condition_embedder.act_fn condition_embedder.type_as\n"
+  "linear condition_embedder.time_proj condition_embedder.act_fn out_features=$6\n"
+  "linear condition_embedder.text_embedder.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu condition_embedder.text_embedder.act_1 condition_embedder.text_embedder.linear_1"
+  " approximate=tanh\n"
+  "linear condition_embedder.text_embedder.linear_2 condition_embedder.text_embedder.act_1"
+  " out_features=$c\n"
+  "drop condition_embedder.to\n"
+  "unflatten unflatten condition_embedder.time_proj dim=1 sizes=6,$c\n";
+
+static const char vram__wan_self[] =
+  "to @to unflatten dtype=f32\n"
+  "parameter @scale_shift_table shape=[1,6,$c]\n"
+  "add @add @scale_shift_table @to\n"
+  "chunk @chunk.0,@chunk.1,@chunk.2,@chunk.3,@chunk.4,@chunk.5 @add chunks=6 dim=1\n"
+  "to @to_1 %x dtype=f32\n"
+  "<video_norm|@norm1|@to_1>"
+  "add @add_1 @chunk.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @chunk.0\n"
+  "type_as @type_as @add_2 %x\n"
+  "<video_projections|@attn1|@type_as|@type_as>"
+  "unflatten @attn1.unflatten @attn1.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_1 @attn1.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_2 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_rotate|query|@attn1.unflatten|@attn1.norm_q>"
+  "<video_rotate|key|@attn1.unflatten_1|@attn1.norm_k>"
+  "<video_attend|@attn1|@attn1.query|@attn1.key|@attn1.unflatten_2||"
+  "type_as @attn1.to @attn1.flatten @attn1.query>"
+  "drop @attn1.to_v @attn1.unflatten_2 @attn1.query @attn1.key\n"
+  "to @to_2 %x dtype=f32\n"
+  "mul @mul_1 @attn1.to_out.0 @chunk.2\n"
+  "add @add_3 @to_2 @mul_1\n"
+  "type_as @type_as_1 @add_3 %x\n";
+
+static const char vram__wan_cross[] =
+  "to @to_3 @type_as_1 dtype=f32\n"
+  "to @norm2.to @to_3 dtype=f32\n"
+  "parameter @norm2.weight shape=[$c]\n"
+  "to @norm2.to_1 @norm2.weight dtype=f32\n"
+  "parameter @norm2.bias shape=[$c]\n"
+  "to @norm2.to_2 @norm2.bias dtype=f32\n"
+  "layer_norm @norm2.layer_norm @norm2.to @norm2.to_1 @norm2.to_2 normalized_shape=$c\n"
+  "to @norm2.to_3 @norm2.layer_norm dtype=f32\n"
+  "drop @to_3\n"
+  "type_as @type_as_2 @norm2.to_3 @type_as_1\n"
+  "drop @type_as\n"
+  "<video_projections|@attn2|@type_as_2|condition_embedder.text_embedder.linear_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2||"
+  "type_as @attn2.to @attn2.flatten @attn2.unflatten>"
+  "drop @attn1.to_out.0 @attn2.to_v @attn2.norm_q @attn2.norm_k @attn2.unflatten"
+  " @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @type_as_1 @attn2.to_out.0\n"
+  "to @to_4 @add_4 dtype=f32\n"
+  "<video_norm|@norm3|@to_4>"
+  "add @add_5 @chunk.4 scalar=1\n"
+  "mul @mul_2 @norm3.to_1 @add_5\n"
+  "add @add_6 @mul_2 @chunk.3\n"
+  "type_as @type_as_3 @add_6 @add_4\n"
+  "drop @type_as_2\n"
+  "<gelu_mlp|@ffn|@type_as_3>"
+  "to @to_5 @add_4 dtype=f32\n"
+  "to @to_6 @ffn.net.2 dtype=f32\n"
+  "mul @mul_3 @to_6 @chunk.5\n"
+  "add @add_7 @to_5 @mul_3\n"
+  "type_as @type_as_4 @add_7 @add_4\n"
+  "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.to_out.0 @type_as_3"
+  " @ffn.net.2\n";
+
+static const char vram__wan_end[] =
+  "parameter scale_shift_table shape=[1,2,$c]\n"
+  "order patch_embedding condition_embedder.time_embedder.linear_1"
+  " condition_embedder.time_embedder.linear_2 condition_embedder.time_proj"
+  " condition_embedder.text_embedder.linear_1 condition_embedder.text_embedder.linear_2";
+
+static const char vram__wan_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn1.norm_q"
+  " @attn1.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0 @attn2.norm_q @attn2.norm_k"
+  " @norm2.weight @norm2.bias @ffn.net.0.proj @ffn.net.2";
+
+static const char vram__wan_out[] =
+  "\n"
+  "view to scale_shift_table shape=[1,2,$c]\n"
+  "unsqueeze unsqueeze condition_embedder.type_as dim=1\n"
+  "add add to unsqueeze\n"
+  "chunk chunk.0,chunk.1 add chunks=2 dim=1\n"
+  "view to_1 chunk.0 shape=[N,1,$c]\n"
+  "view to_2 chunk.1 shape=[N,1,$c]\n"
+  "drop add\n"
+  "to to_3 %x dtype=f32\n"
+  "<video_norm|norm_out|to_3>"
+  "add add_1 to_2 scalar=1\n"
+  "mul mul norm_out.to_1 add_1\n"
+  "add add_2 mul to_1\n"
+  "type_as type_as add_2 %x\n"
+  "linear proj_out type_as out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,1,2,2,$o]\n"
+  "permute permute reshape dims=0,7,1,4,2,5,3,6\n"
+  "flatten flatten_1 permute start_dim=6 end_dim=7\n"
+  "flatten flatten_2 flatten_1 start_dim=4 end_dim=5\n"
+  "flatten flatten_3 flatten_2 start_dim=2 end_dim=3\n"
+  "drop rope.cat rope.reshape rope.cat_1 rope.reshape_1 condition_embedder.type_as"
+  " condition_embedder.time_proj condition_embedder.text_embedder.linear_2 unflatten to_1 to_2"
+  " proj_out reshape permute\n"
+  "output flatten_3\n";
+
+/* ---- LTXVideoTransformer3DModel ---- */
+
+static const char vram__ltx_rope[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_attention_mask model [N,$S]\n"
+  "arange rope.arange shape=[$h]\n"
+  "arange rope.arange_1 shape=[$w]\n"
+  "arange rope.arange_2 shape=[$F]\n"
+  "view rope.view rope.arange_2 shape=[$F,1,1]\n"
+  "expand rope.expand rope.view shape=[$F,$h,$w]\n"
+  "view rope.view_1 rope.arange shape=[1,$h,1]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$h,$w]\n"
+  "view rope.view_2 rope.arange_1 shape=[1,1,$w]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$h,$w]\n"
+  "stack rope.stack rope.expand rope.expand_1 rope.expand_2\n"
+  "unsqueeze rope.unsqueeze rope.stack dim=0\n"
+  "repeat rope.repeat rope.unsqueeze repeats=N,1,1,1,1\n"
+  "drop rope.stack\n"
+  "<video_scale|0|end=1><video_scale|1|start=1 end=2><video_scale|2|start=2>"
+  "flatten rope.flatten rope.repeat start_dim=2 end_dim=4\n"
+  "transpose rope.transpose rope.flatten dim0=1 dim1=2\n"
+  "drop rope.arange rope.arange_1 rope.arange_2\n"
+  "empty rope.empty shape=[$q]\n"
+  "rpow rope.pow rope.empty\n"
+  "mul rope.mul_6 rope.pow scalar=1\n"
+  "div rope.div_3 rope.mul_6 scalar=1\n"
+  "drop rope.pow\n"
+  "unsqueeze rope.unsqueeze_1 rope.transpose dim=-1\n"
+  "mul rope.mul_7 rope.unsqueeze_1 scalar=1\n"
+  "sub rope.sub rope.mul_7 scalar=1\n"
+  "mul rope.mul_8 rope.div_3 rope.sub\n"
+  "transpose rope.transpose_1 rope.mul_8 dim0=-1 dim1=-2\n"
+  "flatten rope.flatten_1 rope.transpose_1 start_dim=2\n"
+  "drop rope.mul_8\n"
+  "cos rope.cos rope.flatten_1\n"
+  "repeat_interleave rope.cosines rope.cos repeats=2 dim=-1\n"
+  "sin rope.sin rope.flatten_1\n"
+  "repeat_interleave rope.sines rope.sin repeats=2 dim=-1\n"
+  "{Rslice rope.slice_12 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_13 rope.slice_12 dim=1 colon=1\n"
+  "slice rope.slice_14 rope.slice_13 dim=2 end=$l\n"
+  "ones rope.ones rope.slice_14 shape=[N,$p,$l]\n"
+  "slice rope.slice_15 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_16 rope.slice_15 dim=1 colon=1\n"
+  "slice rope.slice_17 rope.slice_16 dim=2 end=$l\n"
+  "zeros rope.zeros rope.slice_17 shape=[N,$p,$l]\n"
+  "cat rope.cos_all rope.ones rope.cosines dim=-1\n"
+  "cat rope.sin_all rope.zeros rope.sines dim=-1\n}"
+  "drop rope.repeat rope.flatten rope.transpose rope.flatten_1{R rope.ones}\n";
+
+static const char vram__ltx_head[] =
+  "to to encoder_attention_mask dtype=model\n"
+  "mul rsub to scalar=1\n"
+  "mul mul rsub scalar=1\n"
+  "unsqueeze unsqueeze mul dim=1\n"
+  "linear proj_in hidden_states out_features=$c\n"
+  "flatten flatten timestep\n"
+  "<timesteps|time_embed.emb.time_proj|timestep|>"
+  "type_as time_embed.emb.to time_embed.emb.time_proj.cat_1 proj_in\n"
+  "<embedder|time_embed.emb.timestep_embedder|time_embed.emb.to|$c>"
+  "drop time_embed.emb.time_proj.cat_1 time_embed.emb.to\n"
+  "silu time_embed.silu time_embed.emb.timestep_embedder.linear_2\n"
+  "linear time_embed.linear time_embed.silu out_features=$6\n"
+  "view view time_embed.linear shape=[N,1,$6]\n"
+  "view view_1 time_embed.emb.timestep_embedder.linear_2 shape=[N,1,$c]\n"
+  "linear caption_projection.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu caption_projection.act_1 caption_projection.linear_1 approximate=tanh\n"
+  "linear caption_projection.linear_2 caption_projection.act_1 out_features=$c\n"
+  "view view_2 caption_projection.linear_2 shape=[N,$S,$c]\n";
+
+static const char vram__ltx_self[] =
+  "<video_rms|@norm1|%x|{ftype_as @norm1.to_1 @norm1.mul %x}"
+  "{!fto @norm1.to_1 @norm1.mul dtype=model}>"
+  "parameter @scale_shift_table shape=[6,$c]\n"
+  "unsqueeze @unsqueeze @scale_shift_table dim=0\n"
+  "unsqueeze @unsqueeze_1 @unsqueeze dim=1\n"
+  "view @to @unsqueeze_1 shape=[1,1,6,$c]\n"
+  "reshape @reshape view shape=[N,1,6,$c]\n"
+  "add @add @to @reshape\n"
+  "unbind @unbind.0,@unbind.1,@unbind.2,@unbind.3,@unbind.4,@unbind.5 @add dim=2\n"
+  "add @add_1 @unbind.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @unbind.0\n"
+  "drop @norm1.to_1\n"
+  "<video_projections|@attn1|@add_2|@add_2>"
+  "<video_pairs|query|@attn1.norm_q>"
+  "<video_pairs|key|@attn1.norm_k>"
+  "unflatten @attn1.unflatten_2 @attn1.query dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_3 @attn1.key dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_4 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn1|@attn1.unflatten_2|@attn1.unflatten_3|@attn1.unflatten_4||"
+  "to @attn1.to @attn1.flatten dtype=model>"
+  "drop @attn1.to_v @attn1.query @attn1.key @attn1.unflatten_2 @attn1.unflatten_3"
+  " @attn1.unflatten_4\n"
+  "mul @mul_1 @attn1.to_out.0 @unbind.2\n"
+  "add @add_3 %x @mul_1\n";
+
+static const char vram__ltx_cross[] =
+  "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
+  "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
+  "<video_projections|@attn2|@add_3|view_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2| @attn2.view|"
+  "to @attn2.to @attn2.flatten dtype=model>"
+  "drop @attn1.to_out.0 @attn2.repeat_interleave @attn2.view @attn2.to_v @attn2.norm_q @attn2.norm_k"
+  " @attn2.unflatten @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @add_3 @attn2.to_out.0\n"
+  "<video_rms|@norm2|@add_4|to @norm2.to_1 @norm2.mul dtype=model>"
+  "add @add_5 @unbind.4 scalar=1\n"
+  "mul @mul_2 @norm2.to_1 @add_5\n"
+  "add @add_6 @mul_2 @unbind.3\n"
+  "drop @add_2\n"
+  "<gelu_mlp|@ff|@add_6>"
+  "mul @mul_3 @ff.net.2 @unbind.5\n"
+  "add @add_7 @add_4 @mul_3\n"
+  "drop %x @add @unbind.0 @unbind.1 @unbind.2 @unbind.3 @unbind.4 @unbind.5 @attn2.to_out.0 @add_6"
+  " @ff.net.2\n";
+
+static const char vram__ltx_end[] =
+  "parameter scale_shift_table shape=[2,$c]\n"
+  "order proj_in time_embed.emb.timestep_embedder.linear_1"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear caption_projection.linear_1"
+  " caption_projection.linear_2";
+
+static const char vram__ltx_each[] =
+  " @scale_shift_table @attn1.norm_q @attn1.norm_k @attn1.to_q @attn1.to_k @attn1.to_v"
+  " @attn1.to_out.0 @attn2.norm_q @attn2.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0"
+  " @ff.net.0.proj @ff.net.2";
+
+static const char vram__ltx_out[] =
+  "\n"
+  "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
+  "unsqueeze unsqueeze_2 unsqueeze_1 dim=1\n"
+  "slice slice view_1 dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 colon=1\n"
+  "unsqueeze unsqueeze_3 slice_1 dim=2\n"
+  "add add unsqueeze_2 unsqueeze_3\n"
+  "slice slice_2 add dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 colon=1\n"
+  "select select slice_3 dim=2 index=0\n"
+  "slice slice_4 add dim=0 colon=1\n"
+  "slice slice_5 slice_4 dim=1 colon=1\n"
+  "select select_1 slice_5 dim=2 index=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "add add_1 select_1 scalar=1\n"
+  "mul mul_1 norm_out add_1\n"
+  "add add_2 mul_1 select\n"
+  "drop norm_out\n"
+  "linear proj_out add_2 out_features=$o\n"
+  "drop %a %b mul unsqueeze"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear view view_1"
+  " caption_projection.linear_2 view_2 add select select_1\n"
+  "output proj_out\n";
+
+/* ---- CogVideoXTransformer3DModel ---- */
+
+static const char vram__cog_head[] =
+  "input hidden_states model [N,$F,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "{Rinput cos model [$p,$d]\n"
+  "input sin model [$p,$d]\n}"
+  "<timesteps|time_proj|timestep|>"
+  "to to time_proj.cat_1 dtype=model\n"
+  "<embedder|time_embedding|to|$x>"
+  "linear patch_embed.text_proj encoder_hidden_states out_features=$c\n"
+  "reshape patch_embed.reshape hidden_states shape=[N*$F,$i,$h,$w]\n"
+  "conv2d patch_embed.proj patch_embed.reshape out_channels=$c kernel_size=$P stride=$P\n"
+  "order patch_embed.text_proj time_embedding.linear_1 time_embedding.linear_2\n"
+  "view patch_embed.view patch_embed.proj shape=[N,$F,$c,$u,$v]\n"
+  "flatten patch_embed.flatten patch_embed.view start_dim=3\n"
+  "transpose patch_embed.transpose patch_embed.flatten dim0=2 dim1=3\n"
+  "flatten patch_embed.flatten_1 patch_embed.transpose start_dim=1 end_dim=2\n"
+  "drop patch_embed.proj patch_embed.view patch_embed.flatten\n"
+  "cat patch_embed.cat patch_embed.text_proj patch_embed.flatten_1 dim=1\n"
+  "contiguous patch_embed.contiguous patch_embed.cat\n"
+  "{!Rbuffer patch_embed.pos_embedding shape=[1,$t,$c] dtype=f64\n"
+  "type_as patch_embed.to patch_embed.pos_embedding patch_embed.contiguous\n"
+  "add patch_embed.add patch_embed.contiguous patch_embed.to\n}"
+  "drop patch_embed.text_proj patch_embed.flatten_1\n"
+  "slice slice %z dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 end=$S\n"
+  "slice slice_2 %z dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 start=$S\n";
+
+static const char vram__cog_norm[] =
+  "<video_zero|@norm1|%x|%y>"
+  "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.3 @norm1.chunk.4\n"
+  "cat @attn1.cat @norm1.text @norm1.video dim=1\n"
+  "<three_linear|@attn1|to_q|to_k|to_v|@attn1.cat>"
+  "<stream_heads|@attn1|to_q|to_k|to_v|$t|>"
+  "layer_norm @attn1.norm_q @attn1.transpose normalized_shape=$d\n"
+  "drop @attn1.to_q @attn1.view\n"
+  "layer_norm @attn1.norm_k @attn1.transpose_1 normalized_shape=$d\n"
+  "order @attn1.to_q @attn1.to_k @attn1.to_v\n"
+  "drop @attn1.to_k @attn1.view_1\n"
+  "{R<video_turn|query|@attn1.norm_q><video_turn|key|@attn1.norm_k>}";
+
+static const char vram__cog_attend[] =
+  "scaled_dot_product_attention @attn1.sdpa @attn1.norm_q @attn1.norm_k @attn1.transpose_2\n"
+  "drop @attn1.cat\n"
+  "transpose @attn1.transpose_3 @attn1.sdpa dim0=1 dim1=2\n"
+  "reshape @attn1.reshape @attn1.transpose_3 shape=[N,$t,$c]\n"
+  "drop @attn1.sdpa\n"
+  "linear @attn1.to_out.0 @attn1.reshape out_features=$c\n"
+  "split @attn1.split.0,@attn1.split.1 @attn1.to_out.0 split_size_or_sections=$S,$p dim=1\n"
+  "drop @attn1.to_v @attn1.view_2 @attn1.transpose_2 @attn1.norm_q @attn1.norm_k\n"
+  "mul @mul @norm1.gate @attn1.split.1\n"
+  "add @add %x @mul\n"
+  "mul @mul_1 @norm1.text_gate @attn1.split.0\n"
+  "add @add_1 %y @mul_1\n"
+  "<video_zero|@norm2|@add|@add_1>"
+  "drop @norm1.video @norm1.text @norm2.chunk.0 @norm2.chunk.1 @norm2.chunk.3 @norm2.chunk.4\n"
+  "cat @cat @norm2.text @norm2.video dim=1\n"
+  "<gelu_mlp|@ff|@cat>"
+  "slice @slice @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_1 @slice dim=1 start=$S\n"
+  "mul @mul_2 @norm2.gate @slice_1\n"
+  "add @add_2 @add @mul_2\n"
+  "slice @slice_2 @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_3 @slice_2 dim=1 end=$S\n"
+  "mul @mul_3 @norm2.text_gate @slice_3\n"
+  "add @add_3 @add_1 @mul_3\n"
+  "drop{f %z %y %x}{!f %x %y} @norm1.linear @norm1.chunk.2 @norm1.chunk.5"
+  " @norm1.gate @norm1.text_gate @attn1.to_out.0 @attn1.split.0 @attn1.split.1 @norm2.linear"
+  " @norm2.chunk.2 @norm2.chunk.5 @norm2.text @norm2.gate @norm2.text_gate @cat @ff.net.2\n";
+
+static const char vram__cog_end[] =
+  "layer_norm norm_final %x normalized_shape=$c\n"
+  "silu norm_out.silu %e\n"
+  "linear norm_out.linear norm_out.silu out_features=$2\n"
+  "chunk norm_out.chunk.0,norm_out.chunk.1 norm_out.linear chunks=2 dim=1\n"
+  "slice norm_out.slice norm_out.chunk.0 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze norm_out.slice dim=1\n"
+  "slice norm_out.slice_1 norm_out.unsqueeze dim=2 colon=1\n"
+  "slice norm_out.slice_2 norm_out.chunk.1 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze_1 norm_out.slice_2 dim=1\n"
+  "slice norm_out.slice_3 norm_out.unsqueeze_1 dim=2 colon=1\n"
+  "layer_norm norm_out.norm norm_final normalized_shape=$c\n"
+  "add norm_out.add norm_out.slice_3 scalar=1\n"
+  "mul norm_out.mul norm_out.norm norm_out.add\n"
+  "add norm_out.add_1 norm_out.mul norm_out.slice_1\n"
+  "drop norm_final norm_out.linear norm_out.chunk.0 norm_out.chunk.1 norm_out.slice_3\n"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,$o,$P,$P]\n"
+  "permute permute reshape dims=0,1,4,2,5,3,6\n"
+  "flatten flatten permute start_dim=5 end_dim=6\n"
+  "flatten flatten_1 flatten start_dim=3 end_dim=4\n"
+  "drop to %e %y proj_out reshape\n"
+  "output flatten_1\n";
+
+/* clang-format on */
+
+/* ---- classes ---- */
+
+/* Wan: positions of the three axes are two parts of a head and what is left. */
+static void vram__wan_begin(vram__hf_pen *w) {
+  const vram_file_value *const norm = vram__hf_word(w, "qk_norm");
+  const uint64_t d = *vram__hf_number_of(w, 'd');
+  if ((norm && !vram__hf_is_word(norm, "rms_norm_across_heads")) ||
+      !vram__hf_bool(&w->h, "cross_attn_norm", 1))
+    vram__hf_refuse(w,
+                    "a setting whose lines are not known: ", norm ? "qk_norm" : "cross_attn_norm");
+  if (vram__diffusers_each(w, "patch_size", 0, 1) != 1 ||
+      vram__diffusers_each(w, "patch_size", 1, 2) != 2 ||
+      vram__diffusers_each(w, "patch_size", 2, 2) != 2)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "patch_size");
+  if (d < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  vram__diffusers_number(w, 'g', d / 6 * 2);
+  vram__diffusers_number(w, 't', d - d / 6 * 4);
+  if (*vram__hf_number_of(w, 'F') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'u') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'v') > *vram__hf_number_of(w, 'm'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "more positions than ", "rope_max_seq_len");
+}
+
+/* LTX: a sixth of the width has angles of each axis; what is left over is not turned. */
+static void vram__ltx_begin(vram__hf_pen *w) {
+  const uint64_t c = *vram__hf_number_of(w, 'c');
+  vram__diffusers_number(w, 'q', c / 6);
+  vram__diffusers_number(w, 'l', c % 6);
+  vram__diffusers_flag(w, 'R', c % 6 != 0);
+  vram__hf_set(w, 'a', c % 6 ? "rope.cos_all" : "rope.cosines");
+  vram__hf_set(w, 'b', c % 6 ? "rope.sin_all" : "rope.sines");
+  if (c < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  if (vram__hf_number(&w->h, "cross_attention_dim", 2048) != c)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "cross_attention_dim");
+}
+
+/* CogVideoX: angles are given to it (5B), or positions lie in a buffer (2B), of one size of videos.
+ */
+static void vram__cog_begin(vram__hf_pen *w) {
+  const int turns = *vram__hf_flag_of(w, 'R');
+  const uint64_t frames = vram__hf_number(&w->h, "sample_frames", 49),
+                 each = vram__hf_number(&w->h, "temporal_compression_ratio", 4);
+  vram__hf_set(w, 'z', turns ? "patch_embed.contiguous" : "patch_embed.add");
+  if (turns)
+    return;
+  if (*vram__hf_number_of(w, 'h') != vram__hf_number(&w->h, "sample_height", 60) ||
+      *vram__hf_number_of(w, 'w') != vram__hf_number(&w->h, "sample_width", 90) || !each ||
+      *vram__hf_number_of(w, 'F') != (frames - 1) / each + 1 ||
+      *vram__hf_number_of(w, 'S') != vram__hf_number(&w->h, "max_text_seq_length", 226))
+    vram__hf_refuse(w, "its lines are known of videos of its own size: ", "sample_height");
+}
+
+static const vram__denoiser_row vram__video_rows[] = {
+    {"WanTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:16 d=attention_head_dim:128 n=num_attention_heads:40 "
+     "k=text_dim:4096 r=freq_dim:256 r=r/2 f=ffn_dim:13824 m=rope_max_seq_len:1024 S~512 F~21 h~60 "
+     "w~104 P~2 u=h/P v=w/P p=F*u*v c=n*d 2=c*2 6=c*6 b=d/2 O=o*4",
+     "image_dim= added_kv_proj_dim= pos_embed_seq_len=",
+     vram__wan_begin,
+     NULL,
+     {vram__wan_rope, vram__wan_head},
+     "contiguous",
+     "",
+     "",
+     {{"blocks.$Y.",
+       "num_layers",
+       40,
+       {vram__wan_self, vram__wan_cross, NULL, NULL},
+       "@type_as_4",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__wan_end,
+     vram__wan_each,
+     vram__wan_out},
+    {"LTXVideoTransformer3DModel",
+     "",
+     "i=in_channels:128 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:32 "
+     "k=caption_channels:4096 S~128 F~21 h~16 w~22 p=F*h*w c=n*d 2=c*2 6=c*6 f=c*4 b=c/2 r=128",
+     "patch_size=1 patch_size_t=1 activation_fn=gelu-approximate qk_norm=rms_norm_across_heads "
+     "norm_elementwise_affine=",
+     vram__ltx_begin,
+     NULL,
+     {vram__ltx_rope, vram__ltx_head},
+     "proj_in",
+     "",
+     "",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__ltx_self, vram__ltx_cross, NULL, NULL},
+       "@add_7",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__ltx_end,
+     vram__ltx_each,
+     vram__ltx_out},
+    {"CogVideoXTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:30 "
+     "k=text_embed_dim:4096 x=time_embed_dim:512 P=patch_size:2 "
+     "?R=use_rotary_positional_embeddings:0 S~max_text_seq_length:226 F~13 h~sample_height:60 "
+     "w~sample_width:90 u=h/P v=w/P p=F*u*v t=S+p c=n*d 2=c*2 6=c*6 f=c*4 b=d/2 r=c/2 O=P*P*o",
+     "ofs_embed_dim= patch_size_t= use_learned_positional_embeddings= timestep_activation_fn=silu "
+     "activation_fn=gelu-approximate",
+     vram__cog_begin,
+     NULL,
+     {vram__cog_head, NULL},
+     "slice_3",
+     "slice_1",
+     "time_embedding.linear_2",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       30,
+       {vram__cog_norm, vram__cog_attend, NULL, NULL},
+       "@add_2",
+       "@add_3",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__cog_end,
+     NULL,
+     NULL}};
+
+VRAM__FN vram__hf_book vram__hf_videos(void) {
+  vram__hf_book b;
+  b.part = vram__video_parts;
+  b.parts = sizeof vram__video_parts / sizeof *vram__video_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i) {
+  return i < sizeof vram__video_rows / sizeof *vram__video_rows ? vram__video_rows + i : NULL;
 }
 
 /* >>read/denoiser    transformers of diffusers and their text encoders as a model in the text form:
@@ -65236,30 +66138,6 @@ static const char vram__t5_end[] =
 
 /* ---- classes ---- */
 
-/* Blocks one after the other: where they are, the key of their number (and what it is where it is
-   missing), their lines, and which of their names the next one takes. */
-typedef struct vram__denoiser_blocks {
-  const char *path, *count;
-  uint32_t none;
-  const char *lines[4];
-  const char *x, *y, *z;
-} vram__denoiser_blocks;
-
-typedef struct vram__denoiser_row {
-  const char *kind, *flags;
-  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
-     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
-     says it, "?g=guidance_embeds:0" a flag */
-  const char *numbers;
-  const char *plain; /* "key=value key=": keys that must be missing or so */
-  void (*begin)(vram__hf_pen *w);
-  void (*block)(vram__hf_pen *w, uint64_t i);
-  const char *head[2];
-  const char *x, *y, *e;
-  vram__denoiser_blocks blocks[2];
-  const char *end, *each, *out; /* each: said of every block behind `end` */
-} vram__denoiser_row;
-
 static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
   return *vram__hf_number_of(w, letter);
 }
@@ -65609,11 +66487,14 @@ static void vram__denoiser_stack(vram__hf_pen *w, const vram__denoiser_row *row,
 
 /* NULL: there is no row of the class. */
 static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind) {
+  const uint32_t own = sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows;
   uint32_t i;
-  for (i = 0; i < sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows; i++)
-    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__denoiser_rows[i].kind))
-      return vram__denoiser_rows + i;
-  return NULL;
+  for (i = 0;; i++) {
+    const vram__denoiser_row *const row =
+        i < own ? vram__denoiser_rows + i : vram__video_row(i - own);
+    if (!row || vram__text_is(kind->text, (uint32_t)kind->count, row->kind))
+      return row;
+  }
 }
 
 VRAM__FN vram__hf_book vram__hf_denoisers(void) {
@@ -65638,6 +66519,7 @@ VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
   vram__diffusers_number(w, 'S', sizes->tokens);
   vram__diffusers_number(w, 'h', sizes->height);
   vram__diffusers_number(w, 'w', sizes->width);
+  vram__diffusers_number(w, 'F', sizes->frames);
   vram__denoiser_plain(w, row->plain);
   vram__denoiser_numbers(w, row->numbers);
   if (row->begin && !w->h.result)
@@ -67516,7 +68398,7 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
+/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram__memory_zero(c, sizeof *c);
@@ -69478,8 +70360,8 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -72714,6 +73596,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -72762,6 +73645,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
@@ -73441,6 +74325,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -73450,8 +74345,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
@@ -73788,7 +74684,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;
@@ -74719,8 +75615,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)
@@ -75694,14 +76593,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
@@ -76662,6 +77565,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;

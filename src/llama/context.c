@@ -111,7 +111,7 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
+/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram__memory_zero(c, sizeof *c);
