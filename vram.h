@@ -67794,6 +67794,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
 VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
@@ -68462,13 +68463,27 @@ static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
   return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
 }
 
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
+}
+
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
   vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
       c->k_bytes = vram__sum_or_overflow(
           c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
@@ -69344,7 +69359,7 @@ enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -69482,8 +69497,9 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
-  int32_t each_layer;  /* embeddings of each layer, or -1 */
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -69595,6 +69611,11 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 /* graph_rwkv.c */
 VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -69761,11 +69782,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -69819,6 +69844,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
@@ -70660,6 +70688,8 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
   h.mask = vram__build_mask(b, y->cache, c->cells);
+  if (b->chosen >= 0)
+    h.mask = vram__build_unhidden(b, h.mask, c->cells, c->streams);
   h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
   h.cells = c->cells;
@@ -70826,19 +70856,22 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
 /* Q of all heads, by two matrices or one. */
-static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+static int32_t vram__build_wide_q(vram__build *b, int32_t x, int is_indexed) {
+  int32_t i;
   if (vram__build_weight(b, "attn_q.weight"))
     return vram__build_linear(b, x, "attn_q.weight", NULL);
-  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
-  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
-  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+  i = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  i = vram__build_norm(b, i, "attn_q_a_norm.weight", NULL);
+  if (is_indexed && (b->m->row->flags & VRAM__LLAMA_INDEXER))
+    vram__build_index(b, x, i);
+  return vram__build_linear(b, i, "attn_q_b.weight", NULL);
 }
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = vram__build_wide_q(b, x), i, v;
+  int32_t q = vram__build_wide_q(b, x, 1), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
@@ -70881,7 +70914,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
-  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
@@ -72123,6 +72156,96 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, i, x);
 }
 
+/* >>llama/graph_indexer    which cells each token attends to: deepseek32, glm-dsa
+   (llama.cpp: src/models/deepseek32.cpp; llama-graph.cpp, build_attn of llm_graph_input_attn_k_dsa)
+ */
+
+/* Has ggml-cuda a kernel of the scores (ggml_cuda_lightning_indexer_supported)? */
+static int vram__build_has_indexer(uint64_t head, uint64_t heads, vram_dtype type) {
+  return head == 128 && (heads == 32 || heads == 64) && type != VRAM_IQ4_NL;
+}
+
+/* Rotated, as caches of indexers always are. */
+static int32_t vram__build_index_part(vram__build *b, int32_t a, uint64_t head, uint64_t heads) {
+  int32_t i;
+  a = vram__build_rope(b, vram__build_view(b, a, head, heads, b->tokens));
+  if (b->index_rotation < 0) {
+    uint64_t n = 64;
+    while (head % (n * 2) == 0)
+      n *= 2;
+    b->index_rotation = vram__build_input(b, n * n * 4);
+  }
+  i = vram__build_node(b, head, heads, b->tokens, b->index_rotation);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+/* Scores of all cells for each token; the best are chosen. `latent`: Q before its last matrix. A
+   layer without an indexer has what the one before it chose. */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
+  const int32_t c = b->m->layer[b->il].cache + 1; /* that of the indexer is the next */
+  const vram_file_tensor *t = vram__build_weight(b, "indexer.attn_q_b.weight");
+  const double top = vram__llama_real(b->m, "attention.indexer.top_k");
+  const uint64_t head = b->m->indexer_head_size;
+  uint64_t heads, cells, streams, each, most;
+  int32_t q, k, w, i;
+  if (!t || !vram__llama_is_indexed(b->m, b->il))
+    return;
+  heads = head ? vram__build_width(t) / head : 0;
+  cells = b->m->cache[c].cells;
+  streams = b->m->cache[c].streams;
+  each = streams ? b->tokens / streams : 0;
+  q = vram__build_linear(b, latent, "indexer.attn_q_b.weight", NULL);
+  q = vram__build_index_part(b, q, head, heads);
+  k = vram__build_linear(b, x, "indexer.attn_k.weight", NULL);
+  b->flags |= VRAM__BUILD_MEAN;
+  k = vram__build_norm(b, k, "indexer.k_norm.weight", "indexer.k_norm.bias");
+  b->flags &= ~VRAM__BUILD_MEAN;
+  k = vram__build_index_part(b, k, head, 1);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_foreign(b, vram__build_view(b, k, head, b->tokens, 1), b->k_index[c]);
+  w = vram__build_linear(b, x, "indexer.proj.weight", NULL);
+  w = vram__build_map(b, vram__build_view(b, w, heads, each, streams), -1);
+  i = vram__build_node(b, cells, each, streams,
+                       vram__build_view(b, q, head, heads * each, streams));
+  vram__build_source(
+      b, i, vram__build_cached(b, b->m->k_type, head, vram__product_or_overflow(cells, streams)));
+  vram__build_source(b, i, w);
+  if (b->mask[c] < 0)
+    b->mask[c] = vram__build_input(b, vram__product_or_overflow(b->tokens * 2, cells));
+  vram__build_source(b, i, b->mask[c]);
+  if (!vram__build_has_indexer(head, heads, b->m->k_type))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  most = top > 0 && top < (double)cells ? (uint64_t)top : cells;
+  i = vram__build_node(b, most, each, streams, i);
+  b->chosen = vram__build_node(b, most, each, streams, i);
+}
+
+/* The mask with all cells hidden but those that were chosen. */
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams) {
+  const uint64_t each = streams ? b->tokens / streams : 0, bytes = vram__build_at(b, mask)->bytes;
+  const uint64_t most = vram__build_at(b, b->chosen)->ne[0];
+  int32_t hidden, zeros, i;
+  vram__build_at(b, mask)->ne[0] = cells;
+  vram__build_at(b, mask)->ne[1] = each;
+  vram__build_at(b, mask)->ne[2] = streams;
+  hidden = vram__build_map(b, mask, -1);
+  vram__build_at(b, hidden)->bytes = bytes;
+  hidden = vram__build_view(b, hidden, 1, cells, b->tokens);
+  zeros = vram__build_input(b, vram__product_or_overflow(most * 4, b->tokens));
+  vram__build_at(b, zeros)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, zeros)->buffer = -1;
+  vram__build_at(b, zeros)->ne[1] = most;
+  vram__build_at(b, zeros)->ne[2] = b->tokens;
+  i = vram__build_over(b, hidden, vram__build_map(b, zeros, -1),
+                       vram__build_view(b, b->chosen, most, each, streams));
+  i = vram__build_map(b, vram__build_view(b, i, cells, each, streams), mask);
+  vram__build_at(b, i)->bytes = bytes;
+  return i;
+}
+
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
    and an encoder's (llama.cpp: src/models/t5.cpp) */
 
@@ -72573,6 +72696,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "channel_mix_key",
                                                   "channel_mix_value",
                                                   "channel_mix_receptance",
+                                                  "indexer.k_norm",
+                                                  "indexer.proj",
+                                                  "indexer.attn_k",
+                                                  "indexer.attn_q_b",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -72589,33 +72716,20 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {"attn_norm",
-                                                 "attn_norm_2",
-                                                 "attn_q",
-                                                 "attn_k",
-                                                 "attn_v",
-                                                 "attn_qkv",
-                                                 "attn_output",
-                                                 "ffn_norm",
-                                                 "ffn_up",
-                                                 "ffn_gate",
-                                                 "ffn_down",
-                                                 "ffn_gate_inp",
-                                                 "exp_probs_b",
-                                                 "ffn_up_exps",
-                                                 "ffn_gate_exps",
-                                                 "ffn_down_exps",
-                                                 "ssm_conv1d",
-                                                 "ssm_dt",
-                                                 "attn_output_norm",
-                                                 "layer_output_norm",
-                                                 "attn_q_norm",
-                                                 "attn_k_norm",
-                                                 "time_mix_ln",
-                                                 "time_mix_key",
-                                                 "time_mix_value",
-                                                 "time_mix_receptance",
-                                                 NULL};
+static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
+                                                 "attn_q",           "attn_k",
+                                                 "attn_v",           "attn_qkv",
+                                                 "attn_output",      "ffn_norm",
+                                                 "ffn_up",           "ffn_gate",
+                                                 "ffn_down",         "ffn_gate_inp",
+                                                 "exp_probs_b",      "ffn_up_exps",
+                                                 "ffn_gate_exps",    "ffn_down_exps",
+                                                 "ssm_conv1d",       "ssm_dt",
+                                                 "attn_output_norm", "layer_output_norm",
+                                                 "attn_q_norm",      "attn_k_norm",
+                                                 "time_mix_ln",      "time_mix_key",
+                                                 "time_mix_value",   "time_mix_receptance",
+                                                 "indexer.k_norm",   NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -72980,6 +73094,8 @@ static const vram__build_row vram__build_rows[] = {
     {"step35", vram__build_plain, NULL,
      VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -73231,8 +73347,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
-      b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
