@@ -27,10 +27,11 @@ static void print_caches(const vram_hf_config *c, const config_cache *k) {
     printf(", %" PRIu64 " without attention", c->state_layers);
   printf("\ncache        %11s  %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64 " bytes a token\n",
          cmd_human(k->bytes), k->slots, k->tokens, c->kv_bytes_per_token);
-  if (c->conv_elements || c->ssm_elements)
-    printf("states       %" PRIu64 " elements of convolutions and %" PRIu64
-           " of state spaces for each sequence\n",
-           c->conv_elements, c->ssm_elements);
+  if (c->state_bytes)
+    printf("states       %11s  of %" PRIu64 " layers, for each sequence %" PRIu64
+           " elements of convolutions and %" PRIu64 " of state spaces\n",
+           cmd_human(k->slots * c->state_bytes), c->state.layers, c->conv_elements,
+           c->ssm_elements);
 }
 
 static void print_text(const char *path, const vram_hf_config *c, const config_cache *k) {
@@ -50,9 +51,10 @@ static void print_json(const vram_hf_config *c, const config_cache *k) {
          ",\"window\":%" PRIu64,
          c->layers, c->full_layers, c->sliding_layers, c->window);
   printf(",\"n_ctx\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
-         ",\"kv_cache_bytes\":%" PRIu64 ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64
-         "}",
-         k->tokens, k->slots, c->kv_bytes_per_token, k->bytes, c->conv_elements, c->ssm_elements);
+         ",\"kv_cache_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64
+         ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64 "}",
+         k->tokens, k->slots, c->kv_bytes_per_token, k->bytes, k->slots * c->state_bytes,
+         c->conv_elements, c->ssm_elements);
 }
 
 static int config_read(const file_job *j, const model_file *m, vram_hf_config *c, config_cache *k) {
@@ -64,7 +66,8 @@ static int config_read(const file_job *j, const model_file *m, vram_hf_config *c
   k->tokens = j->o.n_ctx ? j->o.n_ctx : trained_tokens(&m->f);
   k->slots = j->o.slots ? j->o.slots : 1;
   k->bytes = vram_hf_kv_cache_bytes(c, k->tokens, k->slots);
-  if (k->bytes > (uint64_t)VRAM_MAX_BYTES) {
+  if (k->bytes > (uint64_t)VRAM_MAX_BYTES ||
+      c->state_bytes > (uint64_t)VRAM_MAX_BYTES / k->slots) {
     cmd_say("%s: a cache of more than 2^63-1 bytes", m->path);
     return USAGE;
   }

@@ -355,6 +355,9 @@ VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
+/* hf_cache.c */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
+
 /* Lines of a family's modules: hf_text.c. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
