@@ -4750,18 +4750,24 @@ typedef struct vram_serve_options {
   uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
   uint64_t weights_bytes; /* of a rank */
   uint64_t max_model_len; /* tokens of one request; needed */
-  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
-  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
-  uint32_t tp;             /* ranks that share the heads; 0: 1 */
-  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
-  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
-  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
-  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint64_t batched_tokens; /* max_num_batched_tokens, chunked_prefill_size; 0: by the device */
+  uint64_t sequences; /* max_num_seqs; SGLang: the largest batch with a CUDA graph; 0: the same */
+  uint32_t tp;        /* ranks that share the heads; 0: 1 */
+  uint32_t block;     /* tokens of a block; 0: vLLM 16, SGLang 1, but where `cc` decides */
+  uint32_t cc;        /* compute capability, 90 for 9.0; 0: not known, older than Hopper */
+  uint32_t batches;   /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;     /* tokens of speculative decoding: as many states more for a request */
+  vram_dtype cache;   /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
   uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
   uint8_t eager;                        /* no CUDA graphs */
   uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;     /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;  /* states are those of gated delta nets: from Hopper on one more */
   uint8_t no_hybrid;     /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks; /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;       /* the class LLM instead of a server: larger batches */
 } vram_serve_options;
 
 /* Layers that share a table of blocks. */
@@ -4778,6 +4784,7 @@ typedef struct vram_serve_group {
 typedef struct vram_serve_result {
   uint64_t kv_bytes;
   uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t states;    /* SGLang: of requests, in a pool of their own (max_mamba_cache_size) */
   uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
   double concurrency; /* requests of max_model_len tokens */
   uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
@@ -56032,32 +56039,18 @@ VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t 
   return VRAM_OK;
 }
 
-/* >>kv/serve    vLLM's and SGLang's budgets: groups, blocks, tokens */
-
 /* What differs between versions. */
 typedef struct vram__serve_rules {
   vram_engine engine;
   const char *version;
-  double utilization;
-  uint32_t block;        /* tokens */
+  double utilization;    /* 0: by the size of the device, kv/sglang.c */
   uint32_t batches;      /* on their way at once */
   uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
   uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
   uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
-  double window_share;   /* SGLang: tokens of the pool of windows, of those of the full one */
+  uint8_t caches_states; /* prefix caching of states is on where layers attend beside them */
+  uint8_t small_pages;   /* MLA on Blackwell: pages of 32 tokens; SGLang: of 64 without MLA */
 } vram__serve_rules;
-
-/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
-   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
-   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
-   SGLang: srt/model_executor/pool_configurator.py, server_args.py (commit 003fca8). */
-static const vram__serve_rules vram__serve_versions[] = {
-    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 16, 2, 1, 1, 1, 0},
-    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 16, 1, 1, 0, 0, 0},
-    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 16, 1, 0, 0, 0, 0},
-    {VRAM_ENGINE_SGLANG, "0.5.8", 0.88, 1, 1, 0, 0, 0, 0.8},
-};
-enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
 
 /* A kind of layer as the engine sees it: rows that are alike, of one rank. */
 typedef struct vram__spec {
@@ -56078,48 +56071,52 @@ typedef struct vram__serve {
 /* Sizes above this are nobody's; products of two of them cannot wrap. */
 #define VRAM__SERVE_MOST (UINT64_C(1) << 31)
 #define VRAM__SERVE_LAYERS 65536
+#define VRAM__MIB(n) ((uint64_t)(n) << 20)
 
-static VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text) {
+/* A double as Python has it: i387 keeps more digits until a number is stored. */
+static inline double vram__serve_rounded(double v) {
+  volatile double stored = v;
+  return stored;
+}
+
+static inline int vram__kv_has_window(vram_kv_kind kind) {
+  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
+}
+
+/* specs.c */
+VRAM__FN vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text);
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p);
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l);
+VRAM__FN void vram__spec_merge(vram__serve *s);
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind);
+VRAM__FN int vram__serve_attends(const vram__serve *s);
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks);
+
+/* vllm.c, sglang.c */
+VRAM__FN void vram__vllm_batch(const vram__serve *s);
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s);
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to);
+VRAM__FN void vram__sglang_batch(const vram__serve *s);
+VRAM__FN double vram__sglang_fraction(const vram__serve *s);
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s);
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to);
+
+/* budget.c */
+VRAM__FN void vram__serve_budget(const vram__serve *s);
+
+/* >>kv/specs    the kinds of layers of a model, as one rank of a serving engine has them */
+
+VRAM__FN VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code,
+                                                 const char *text) {
   vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
   vram__error_text(s->e, ": ");
   vram__error_text(s->e, text);
   return code;
 }
 
-VRAM_API const char *vram_engine_name(vram_engine engine) {
-  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
-}
-
-VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
-  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
-       *engine = (vram_engine)(*engine + 1))
-    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
-      return VRAM_OK;
-  return VRAM_ERR_NAME;
-}
-
-VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
-  uint32_t k;
-  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
-    if (vram__serve_versions[k].engine == engine && !i--)
-      return vram__serve_versions[k].version;
-  return NULL;
-}
-
-/* A double as Python has it: i387 keeps more digits until a number is stored. */
-static double vram__serve_rounded(double v) {
-  volatile double stored = v;
-  return stored;
-}
-
-static int vram__kv_has_window(vram_kv_kind kind) {
-  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
-}
-
-/* ---- kinds of layers ------------------------------------------------------------------------ */
-
 /* Bytes of one block of one layer. */
-static vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
   const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
   if (code)
     return vram__serve_fail(s, code, vram_result_text(code));
@@ -56144,7 +56141,7 @@ static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
          x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
 }
 
-static void vram__spec_merge(vram__serve *s) {
+VRAM__FN void vram__spec_merge(vram__serve *s) {
   uint32_t i, j, n = 0;
   for (i = 0; i < s->nspec; i++) {
     for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
@@ -56164,7 +56161,7 @@ static int vram__dtype_is_plain(vram_dtype dtype) {
 
 /* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
    than ranks; latent rows are copied; states are shared. */
-static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
   vram__spec *p;
   uint32_t i;
   if (l->kind == VRAM_KV_NONE || !l->count)
@@ -56190,7 +56187,73 @@ static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
   return vram__spec_page(s, p);
 }
 
-/* ---- vLLM ----------------------------------------------------------------------------------- */
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
+  uint32_t i;
+  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
+  }
+  return i < s->nspec;
+}
+
+/* Does a layer attend to all tokens? */
+VRAM__FN int vram__serve_attends(const vram__serve *s) {
+  return vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
+}
+
+/* One group: how many layers, of that kind. */
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks) {
+  vram_serve_report *r = s->r;
+  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
+    vram_serve_group *g = &r->group[r->ngroup++];
+    g->kind = p->row.kind;
+    g->layers = (uint32_t)layers;
+    g->block = p->block;
+    g->page_bytes = p->page;
+    g->bytes = bytes;
+    g->blocks_per_request = blocks;
+  }
+  r->groups++;
+  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
+  if (bytes > r->block_bytes)
+    r->block_bytes = bytes;
+}
+
+/* >>kv/vllm    vLLM: groups of layers, pages, blocks, tokens */
+
+/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults and
+   _set_default_max_num_seqs_and_batched_tokens_args). */
+VRAM__FN void vram__vllm_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const uint64_t device = o->device_bytes;
+  vram_serve_report *const r = s->r;
+  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
+            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
+  r->batched_tokens = o->batched_tokens;
+  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
+  if (!r->batched_tokens) {
+    r->batched_tokens = large || (medium && o->offline) ? 16384
+                        : medium || o->offline          ? 8192
+                                                        : 2048;
+    if (r->sequences * o->max_model_len < r->batched_tokens)
+      r->batched_tokens = r->sequences * o->max_model_len;
+  }
+  if (!o->sequences && r->sequences > r->batched_tokens)
+    r->sequences = r->batched_tokens;
+}
+
+/* Are states kept for prefixes (mamba_cache_mode align, models/config.py: MambaModelConfig)? */
+static int vram__vllm_caches_states(const vram__serve *s) {
+  return !s->o->no_prefix &&
+         (s->o->prefix_states ||
+          (s->rules->caches_states && vram__serve_has(s, VRAM_KV_STATE) && vram__serve_attends(s)));
+}
+
+/* Gated delta nets whose prefill is FlashInfer's keep a state more, on multiples of 64 tokens
+   (layers/mamba/gdn/qwen_gdn_linear_attn.py; on Blackwell with CUDA 13 and keys of 128). */
+static int vram__vllm_has_checkpoints(const vram__serve *s) {
+  return s->rules->caches_states && s->o->delta_states && vram__vllm_caches_states(s) &&
+         (s->o->cc / 10 == 9 || s->o->cc / 10 == 10 || s->o->cc / 10 == 12);
+}
 
 /* Attention beside states: the block grows until a page of attention holds a state, and states are
    padded to that page (platforms/interface.py, _align_hybrid_block_size). */
@@ -56212,6 +56275,8 @@ static vram_result vram__vllm_align_states(vram__serve *s) {
   }
   if (!state || !token)
     return VRAM_OK;
+  while (vram__vllm_has_checkpoints(s) && align % 64) /* the least common multiple: align is 16 n */
+    align *= 2;
   block = vram__product_or_overflow(align, token);
   if (block == VRAM_OVERFLOW)
     return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
@@ -56247,17 +56312,10 @@ static int vram__vllm_is_uniform(const vram__serve *s) {
   return 1;
 }
 
-static int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
-  uint32_t i;
-  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
-  }
-  return i < s->nspec;
-}
-
 /* Windows take blocks for all tokens, where there are full layers beside them. */
 static void vram__vllm_promote(vram__serve *s) {
   uint32_t i;
-  if (!vram__serve_has(s, VRAM_KV_FULL) && !vram__serve_has(s, VRAM_KV_LATENT))
+  if (!vram__serve_attends(s))
     return;
   for (i = 0; i < s->nspec; i++)
     if (vram__kv_has_window(s->spec[i].row.kind))
@@ -56291,7 +56349,10 @@ static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
   const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
   uint64_t tokens = s->o->max_model_len;
   if (p->row.kind == VRAM_KV_STATE)
-    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
+    return (uint64_t)(vram__vllm_has_checkpoints(s) ? 3
+                      : vram__vllm_caches_states(s) ? 2
+                                                    : 1) +
+           s->o->draft;
   if (vram__kv_has_window(p->row.kind)) {
     const uint64_t window =
         p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
@@ -56299,25 +56360,6 @@ static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
       tokens = window + ahead;
   }
   return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
-}
-
-/* One group: how many layers, of that kind. */
-static void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers, uint64_t bytes,
-                              uint64_t blocks) {
-  vram_serve_report *r = s->r;
-  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
-    vram_serve_group *g = &r->group[r->ngroup++];
-    g->kind = p->row.kind;
-    g->layers = (uint32_t)layers;
-    g->block = p->block;
-    g->page_bytes = p->page;
-    g->bytes = bytes;
-    g->blocks_per_request = blocks;
-  }
-  r->groups++;
-  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
-  if (bytes > r->block_bytes)
-    r->block_bytes = bytes;
 }
 
 /* All layers in one group. */
@@ -56358,12 +56400,15 @@ static void vram__vllm_groups(vram__serve *s) {
   }
 }
 
-static vram_result vram__vllm_plan(vram__serve *s) {
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s) {
+  /* config/vllm.py: chunked attention switches the manager of several kinds off */
+  const int no_hybrid =
+      s->o->no_hybrid || (vram__serve_has(s, VRAM_KV_CHUNKED) && !s->o->hybrid_chunks);
   vram_result code = vram__vllm_align_states(s);
   if (code)
     return code;
   vram__spec_merge(s);
-  if (s->o->no_hybrid)
+  if (no_hybrid)
     vram__vllm_promote(s);
   if (!vram__vllm_is_uniform(s)) {
     if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
@@ -56372,7 +56417,7 @@ static vram_result vram__vllm_plan(vram__serve *s) {
       if (!vram__vllm_unify(&copy))
         vram__vllm_promote(s);
     }
-    if (s->o->no_hybrid && !vram__vllm_is_uniform(s))
+    if (no_hybrid && !vram__vllm_is_uniform(s))
       return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
     if (!vram__vllm_is_uniform(s)) {
       if (!vram__vllm_unify(s))
@@ -56386,7 +56431,7 @@ static vram_result vram__vllm_plan(vram__serve *s) {
   return VRAM_OK;
 }
 
-static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
   const vram_serve_report *r = s->r;
   uint64_t block = UINT64_MAX;
   uint32_t i;
@@ -56406,15 +56451,80 @@ static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
   to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
 }
 
-/* ---- SGLang --------------------------------------------------------------------------------- */
+/* >>kv/sglang    SGLang: shares of a device, pools of tokens and of states */
 
-/* Layers with a window have a pool of their own with a share of the tokens; states get
-   mamba_full_memory_ratio (0.9) of what attention gets. r->block_bytes: of a token of the full
-   pool, whose share of windows is rounded up. */
+/* Tokens of a chunk of a prompt and the largest batch with a CUDA graph, by the memory of a device
+   in GiB (0.5.23: arg_groups/memory_hook.py, handle_gpu_memory_settings; 0.5.8: server_args.py,
+   _handle_gpu_memory_settings). */
+typedef struct vram__sglang_tier {
+  uint32_t below;                /* 0: any */
+  uint32_t chunk, batch, batch4; /* the last from four ranks on */
+} vram__sglang_tier;
+
+static const vram__sglang_tier vram__sglang_tiers[2][5] = {
+    {{20, 2048, 8, 8},
+     {35, 4096, 48, 160},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+    {{20, 2048, 8, 8},
+     {35, 2048, 24, 80},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+};
+
+VRAM__FN void vram__sglang_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->caches_states];
+  while (t->below && o->device_bytes >= VRAM__MIB(UINT64_C(1024) * t->below))
+    t++;
+  s->r->batched_tokens = o->batched_tokens ? o->batched_tokens : t->chunk;
+  s->r->sequences = o->sequences ? o->sequences : s->tp < 4 ? t->batch : t->batch4;
+}
+
+/* Sizes of graphs of a prefill of at most so many tokens
+   (arg_groups/cuda_graph_hook.py, generate_prefill_cuda_graph_batch_sizes). */
+static uint64_t vram__sglang_prefill_graphs(uint64_t most) {
+  static const struct {
+    uint32_t first, last, step; /* last 0: `most` */
+  } sizes[] = {{4, 32, 4},      {48, 256, 16},     {288, 512, 32},
+               {576, 1024, 64}, {1280, 4096, 256}, {4608, 0, 512}};
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const uint64_t last = sizes[i].last && sizes[i].last < most ? sizes[i].last : most;
+    if (last >= sizes[i].first)
+      n += (last - sizes[i].first) / sizes[i].step + 1;
+  }
+  return n;
+}
+
+/* mem_fraction_static where nobody says: what is reserved, in MiB, for activations and graphs. The
+   device's memory is what nvidia-smi says, at most 1 % more than CUDA does. */
+VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
+  const double device = (double)s->o->device_bytes / 1048576;
+  const uint64_t chunk = s->r->batched_tokens;
+  double reserved = 512 + 1.5 * (double)(chunk > 2048 ? chunk : 2048) + (double)s->tp * 128, share;
+  if (!s->o->eager)
+    reserved += 2.0 * (double)s->r->sequences;
+  if (!s->o->eager && s->rules->caches_states)
+    reserved += vram__serve_has(s, VRAM_KV_LATENT)
+                    ? 1536.0
+                    : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
+  if (device > 60 * 1024 && reserved < 10 * 1024)
+    reserved = 10 * 1024;
+  share = device > reserved ? (device - reserved) / device : 0;
+  return (double)(uint64_t)vram__serve_rounded(share * 1000 + 0.5) / 1000;
+}
+
+/* Layers with a window have a pool of their own with a share of the tokens (swa_full_tokens_ratio);
+   states get mamba_full_memory_ratio of what attention gets
+   (model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py). */
+#define VRAM__SGLANG_WINDOWS 0.8
 #define VRAM__SGLANG_STATES 0.9
 
-static vram_result vram__sglang_plan(vram__serve *s) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s) {
   uint32_t i;
   vram__spec_merge(s);
   for (i = 0; i < s->nspec; i++) {
@@ -56422,8 +56532,6 @@ static vram_result vram__sglang_plan(vram__serve *s) {
     uint64_t bytes = vram__product_or_overflow(p->page, p->count);
     if (bytes == VRAM_OVERFLOW)
       return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
-    if (p->row.kind == VRAM_KV_CHUNKED && full)
-      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "chunked layers have no rule");
     vram__serve_group(
         s, p, p->count, bytes,
         p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
@@ -56431,29 +56539,54 @@ static vram_result vram__sglang_plan(vram__serve *s) {
   return VRAM_OK;
 }
 
-static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
-  double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
+/* The states that a share of the room holds, one of them for padding, and what is left of it
+   (_handle_max_mamba_cache). */
+static double vram__sglang_states(const vram__serve *s, double room, uint64_t *states) {
+  const double share = vram__serve_rounded(room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES));
+  double all = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_STATE)
+      all += (double)s->spec[i].page * (double)s->spec[i].count;
+  if (!(all > 0))
+    return room;
+  *states = share > all ? (uint64_t)((share - all) / all) : 0;
+  return room - ((double)*states + 1) * all;
+}
+
+/* States of a running request: three, and two more where the next ones are computed meanwhile
+   (extra_buffer: gated delta nets, Falcon-H1); _calculate_mamba_ratio. */
+static uint64_t vram__sglang_slots(const vram__serve *s) {
+  return s->o->no_prefix ? 1 : s->o->delta_states ? 5 : 3;
+}
+
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
+  double cell = 0; /* of one token: pages are whole multiples of it */
+  const double room = vram__sglang_states(s, (double)to->kv_bytes, &to->states);
+  double requests;
   uint64_t tokens;
   uint32_t i;
-  if (vram__serve_has(s, VRAM_KV_STATE))
-    room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
   for (i = 0; i < s->nspec; i++) {
     const vram__spec *p = &s->spec[i];
     const double bytes = (double)p->page * (double)p->count / (double)s->block;
     if (p->row.kind != VRAM_KV_STATE)
-      cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
+      cell += vram__serve_attends(s) && vram__kv_has_window(p->row.kind)
+                  ? bytes * VRAM__SGLANG_WINDOWS
+                  : bytes;
   }
-  tokens = cell > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
+  tokens = cell > 0 && room > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
   to->blocks = tokens / s->block;
   to->tokens = to->blocks * s->block;
-  to->concurrency = vram__serve_rounded((double)to->tokens / (double)s->o->max_model_len);
-  to->serves_one = to->tokens >= s->o->max_model_len;
+  requests = (double)to->tokens / (double)s->o->max_model_len;
+  if (vram__serve_has(s, VRAM_KV_STATE)) {
+    const double states = (double)(to->states / vram__sglang_slots(s));
+    requests = cell > 0 && requests < states ? requests : states;
+  }
+  to->concurrency = vram__serve_rounded(requests);
+  to->serves_one = requests >= 1;
 }
 
-/* ---- the budget ----------------------------------------------------------------------------- */
-
-#define VRAM__MIB(n) ((uint64_t)(n) << 20)
+/* >>kv/budget    what a serving engine leaves for its cache, between two bounds */
 
 /* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
    logits in f32. High: twice that and a sorted copy of the logits, their indices and
@@ -56509,7 +56642,7 @@ static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
 
 static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-static void vram__serve_budget(const vram__serve *s) {
+VRAM__FN void vram__serve_budget(const vram__serve *s) {
   vram_serve_report *r = s->r;
   uint64_t low = 0, high = 0;
   int i;
@@ -56532,22 +56665,55 @@ static void vram__serve_budget(const vram__serve *s) {
   r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
 }
 
-/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults). */
-static void vram__serve_batch(const vram__serve *s) {
-  const vram_serve_options *o = s->o;
-  const uint64_t device = o->device_bytes;
-  vram_serve_report *r = s->r;
-  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
-            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
-  r->batched_tokens = o->batched_tokens;
-  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
-  if (!r->batched_tokens) {
-    r->batched_tokens = large ? 16384 : medium ? 8192 : 2048;
-    if (r->sequences * o->max_model_len < r->batched_tokens)
-      r->batched_tokens = r->sequences * o->max_model_len;
-  }
-  if (!o->sequences && r->sequences > r->batched_tokens)
-    r->sequences = r->batched_tokens;
+/* >>kv/serve    vLLM's and SGLang's budgets: versions, options, the report */
+
+/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
+   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
+   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
+   SGLang: files named in sglang.c. */
+static const vram__serve_rules vram__serve_versions[] = {
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 1},
+};
+enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
+
+VRAM_API const char *vram_engine_name(vram_engine engine) {
+  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
+}
+
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
+  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
+       *engine = (vram_engine)(*engine + 1))
+    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
+      return VRAM_OK;
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
+  uint32_t k;
+  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
+    if (vram__serve_versions[k].engine == engine && !i--)
+      return vram__serve_versions[k].version;
+  return NULL;
+}
+
+/* Tokens of a block where nobody says. vLLM (platforms/cuda.py, the backends' supported sizes):
+   FlashInfer's MLA on Blackwell has pages of 32 and 64. SGLang (arg_groups/overrides.py):
+   TensorRT's attention there has pages of 64. */
+static uint64_t vram__serve_block(const vram__serve *s, const vram_kv *kv) {
+  const int is_vllm = s->o->engine == VRAM_ENGINE_VLLM;
+  int is_latent = 0;
+  uint32_t i;
+  for (i = 0; i < kv->nlayer; i++)
+    is_latent |= kv->layer[i].count && kv->layer[i].kind == VRAM_KV_LATENT;
+  if (s->o->block)
+    return s->o->block;
+  if (s->rules->small_pages && s->o->cc / 10 == 10 && is_latent == is_vllm)
+    return is_vllm ? 32 : 64;
+  return is_vllm ? 16 : 1;
 }
 
 static vram_result vram__serve_options_check(vram__serve *s) {
@@ -56574,9 +56740,7 @@ static vram_result vram__serve_options_check(vram__serve *s) {
     return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
   if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
     return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
-  s->r->utilization = o->utilization > 0 ? o->utilization : s->rules->utilization;
   s->tp = o->tp ? o->tp : 1;
-  s->block = o->block ? o->block : s->rules->block;
   return VRAM_OK;
 }
 
@@ -56604,12 +56768,19 @@ VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
   code = vram__serve_options_check(&s);
   if (code)
     return code;
-  vram__serve_batch(&s);
+  s.block = vram__serve_block(&s, kv);
   for (i = 0; i < kv->nlayer; i++) {
     code = vram__spec_add(&s, &kv->layer[i]);
     if (code)
       return code;
   }
+  if (o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_batch(&s);
+  else
+    vram__sglang_batch(&s);
+  r->utilization = o->utilization > 0         ? o->utilization
+                   : s.rules->utilization > 0 ? s.rules->utilization
+                                              : vram__sglang_fraction(&s);
   code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
                                        : vram__sglang_plan(&s);
   if (code)

@@ -1,6 +1,7 @@
 /* vram fit: the largest size that fits. */
 #include "vram_job.h"
 #include "vram_model.h"
+#include "vram_serve.h"
 
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
@@ -13,6 +14,8 @@ cmd_text help_fit = {
     "                        of GGUF files the tokens of context (default), slots of\n"
     "                        --ctx tokens each, the most layers on the devices, or\n"
     "                        the fewest with experts on the host\n"
+    "                        with --engine: max-model-len (default), max-num-seqs or\n"
+    "                        tp, see vram estimate -h, \"serving engine\"\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -245,6 +248,11 @@ int fit_command(int argc, char **argv) {
   size_t len = 0;
   int status, failed;
   const char *model = model_argument(help_fit, argc, argv);
+  int i;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "--engine"))
+      return model && model_sniff(model) ? model_serve(model, argc, argv, 1)
+                                         : serve_command(argc, argv, NULL, 1);
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return model_fit(argc, argv);
   if (model && !model_sniff(model) && model_has_option(argc, argv) && model_refuse(model))
