@@ -4762,12 +4762,13 @@ typedef struct vram_serve_options {
   uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
   uint8_t eager;                        /* no CUDA graphs */
-  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
-  uint8_t no_prefix;     /* no prefix caching; neither of both: as the rules have it */
-  uint8_t delta_states;  /* states are those of gated delta nets: from Hopper on one more */
-  uint8_t no_hybrid;     /* windows take blocks for all tokens */
-  uint8_t hybrid_chunks; /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
-  uint8_t offline;       /* the class LLM instead of a server: larger batches */
+  uint8_t prefix_states;   /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;       /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;    /* states are those of gated delta nets: from Hopper on one more */
+  uint8_t buffered_states; /* SGLang computes the next states meanwhile: two more of a request */
+  uint8_t no_hybrid;       /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks;   /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;         /* the class LLM instead of a server: larger batches */
 } vram_serve_options;
 
 /* Layers that share a table of blocks. */
@@ -5060,6 +5061,7 @@ typedef struct vram_hf_state {
   uint64_t groups, group_channels; /* of these channels, B and C of each group (Mamba-2) */
   uint64_t matrix;                 /* elements of what is recurrent; 0: a convolution alone */
   uint8_t is_delta;                /* of a gated delta net */
+  uint8_t is_buffered;             /* SGLang computes the next ones beside it */
   uint8_t keeps_drafts;            /* vLLM keeps a column more for each token of a draft */
 } vram_hf_state;
 
@@ -5089,6 +5091,7 @@ typedef struct vram_hf_config {
   uint8_t serves_ssm_dtype; /* vLLM does so, too */
   uint8_t is_tied;
   uint8_t is_chunked; /* layers with a window look at chunks of it */
+  uint8_t has_pool;   /* SGLang gives them a pool of their own; else they keep all tokens */
 } vram_hf_config;
 
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
@@ -56049,6 +56052,7 @@ typedef struct vram__serve_rules {
   uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
   uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
   uint8_t caches_states; /* prefix caching of states is on where layers attend beside them */
+  uint8_t checkpoints;   /* and gated delta nets keep one more (vLLM); larger tiers (SGLang) */
   uint8_t small_pages;   /* MLA on Blackwell: pages of 32 tokens; SGLang: of 64 without MLA */
 } vram__serve_rules;
 
@@ -56251,7 +56255,7 @@ static int vram__vllm_caches_states(const vram__serve *s) {
 /* Gated delta nets whose prefill is FlashInfer's keep a state more, on multiples of 64 tokens
    (layers/mamba/gdn/qwen_gdn_linear_attn.py; on Blackwell with CUDA 13 and keys of 128). */
 static int vram__vllm_has_checkpoints(const vram__serve *s) {
-  return s->rules->caches_states && s->o->delta_states && vram__vllm_caches_states(s) &&
+  return s->rules->checkpoints && s->o->delta_states && vram__vllm_caches_states(s) &&
          (s->o->cc / 10 == 9 || s->o->cc / 10 == 10 || s->o->cc / 10 == 12);
 }
 
@@ -56476,7 +56480,7 @@ static const vram__sglang_tier vram__sglang_tiers[2][5] = {
 
 VRAM__FN void vram__sglang_batch(const vram__serve *s) {
   const vram_serve_options *const o = s->o;
-  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->caches_states];
+  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->checkpoints];
   while (t->below && o->device_bytes >= VRAM__MIB(UINT64_C(1024) * t->below))
     t++;
   s->r->batched_tokens = o->batched_tokens ? o->batched_tokens : t->chunk;
@@ -56508,7 +56512,7 @@ VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
   double reserved = 512 + 1.5 * (double)(chunk > 2048 ? chunk : 2048) + (double)s->tp * 128, share;
   if (!s->o->eager)
     reserved += 2.0 * (double)s->r->sequences;
-  if (!s->o->eager && s->rules->caches_states)
+  if (!s->o->eager && s->rules->checkpoints)
     reserved += vram__serve_has(s, VRAM_KV_LATENT)
                     ? 1536.0
                     : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
@@ -56557,7 +56561,7 @@ static double vram__sglang_states(const vram__serve *s, double room, uint64_t *s
 /* States of a running request: three, and two more where the next ones are computed meanwhile
    (extra_buffer: gated delta nets, Falcon-H1); _calculate_mamba_ratio. */
 static uint64_t vram__sglang_slots(const vram__serve *s) {
-  return s->o->no_prefix ? 1 : s->o->delta_states ? 5 : 3;
+  return s->o->no_prefix ? 1 : s->o->buffered_states ? 5 : 3;
 }
 
 VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
@@ -56588,26 +56592,37 @@ VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
 
 /* >>kv/budget    what a serving engine leaves for its cache, between two bounds */
 
-/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
-   logits in f32. High: twice that and a sorted copy of the logits, their indices and
-   probabilities. */
+/* What a sort of the logits takes of each, with what lives beside it: the logits in the model's
+   dtype and in f32, their sorted copy, its indices, and the buffers of PyTorch's sort: 38 bytes
+   from 128 rows on, 51 of fewer (apply_top_k_top_p_pytorch in v1/sample/ops/topk_topp_sampler.py),
+   and one more copy where ranks gather theirs. */
+#define VRAM__SORT_BYTES 53
+
+/* What the trial run takes: the largest of its two parts, which follow each other. Low: what one
+   feed-forward has at its activation (both products, their result, the residual), or the logits in
+   f32. High: twice that, with each expert's result of a token, or a sort of the logits; hidden
+   states live beside both. */
 static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
   const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab;
-  uint64_t bytes;
+  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
+  uint64_t layer, experts, hidden, high;
   if (!o->hidden || !o->intermediate) {
     to->high = VRAM__MIB(3072);
     to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
     return;
   }
-  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
-                       s->r->batched_tokens *
-                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
-                       &bytes))
-    bytes = 0;
-  to->low = bytes > 4 * logits ? bytes : 4 * logits;
-  to->high = 2 * bytes + 24 * logits;
-  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
+  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
+      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+    layer = hidden = 0;
+  experts = vram__product_or_overflow(hidden, o->experts_used);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
+  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
+  to->high = vram__sum_or_overflow(
+      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
+  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->high = VRAM_MAX_BYTES / 4;
+  to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
 }
 
 static void vram__serve_terms(const vram__serve *s) {
@@ -56668,15 +56683,18 @@ VRAM__FN void vram__serve_budget(const vram__serve *s) {
 /* >>kv/serve    vLLM's and SGLang's budgets: versions, options, the report */
 
 /* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
-   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
-   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
-   SGLang: files named in sglang.c. */
+   config/cache.py, v1/worker/gpu_worker.py. Hybrid models cache prefixes since 0.26, a window holds
+   one batch in 0.21 and two since (config/vllm.py, max_in_flight_tokens). 0.19: tokens are blocks /
+   groups * the smallest block (kv_cache_utils.py), one batch more since scheduling became
+   asynchronous. 0.10: commit bbf906a. SGLang: files named in sglang.c. */
 static const vram__serve_rules vram__serve_versions[] = {
-    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1},
-    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0},
-    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0},
-    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1},
-    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1, 1},
+    {VRAM_ENGINE_VLLM, "0.26.0", 0.92, 2, 1, 1, 1, 1, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.21.0", 0.92, 1, 1, 1, 1, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1, 1},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 0, 1},
 };
 enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
 
@@ -60958,6 +60976,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = groups;
   c->state.group_channels = 2 * state;
   c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)is_h1;
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -60981,7 +61000,7 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
   vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
-  c->state.is_delta = c->state.keeps_drafts = 1;
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -61451,6 +61470,7 @@ static void vram__hf_totals(vram__hf *h) {
     c->quantised_len = (uint32_t)q->count;
   }
   c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
   if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
@@ -61542,7 +61562,8 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
    than its kernel, and one more for each token of a draft but in Mamba-1 and LFM2; groups that do
    not divide are copied for each rank), model_executor/models/config.py (dtypes: the model's, but
    Qwen3.5's mamba_ssm_dtype). SGLang 0.5.23: configs/mamba_utils.py (bf16 and mamba_ssm_dtype,
-   f32 where there is none; drafts are kept elsewhere). */
+   f32 where there is none; drafts are kept elsewhere), configs/model_config.py
+   (is_hybrid_swa_model: which windows have a pool of their own). */
 VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
                                      vram_kv_layer row[VRAM_HF_KV_ROWS]) {
   const vram_hf_state *const y = &c->state;
@@ -61551,9 +61572,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
   const vram_dtype named = c->ssm_dtype;
   vram_dtype conv = s->dtype, matrix = is_vllm ? s->dtype : VRAM_F32;
   uint64_t channels = y->channels, columns = y->kernel ? y->kernel - 1 : 0;
-  uint32_t n;
+  uint32_t n, i;
   vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
   n = vram__hf_attention_rows(c, c->kv_heads, s->dtype, row);
+  for (i = 0; !is_vllm && !c->has_pool && i < n; i++)
+    if (row[i].window)
+      row[i].kind = VRAM_KV_FULL;
   if (!is_vllm)
     conv = VRAM_BF16;
   if (named != VRAM_DTYPE_NONE && (!is_vllm || c->serves_ssm_dtype))

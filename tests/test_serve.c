@@ -72,6 +72,8 @@ static void compare(const char *line) {
   o.block = (uint32_t)block;
   o.no_hybrid = (uint8_t)no_hybrid;
   o.prefix_states = (uint8_t)align;
+  o.no_prefix = !align;
+  o.hybrid_chunks = 1;
   code = vram_serve(&kv, &o, &r, &e);
   if (sscanf(result, "= %llu %llu %llu %llu %llu %lf", &groups, &block_bytes, &need, &blocks,
              &tokens, &concurrency) != 6) {

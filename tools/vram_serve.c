@@ -355,6 +355,7 @@ static void config_rows(serve *v) {
   s.draft = v->o.draft;
   v->model.kv.nlayer = vram_hf_serve_rows(c, &s, v->model.layer);
   v->o.delta_states = c->state.is_delta;
+  v->o.buffered_states = c->state.is_buffered;
   if (v->o.cache == VRAM_DTYPE_NONE)
     v->o.cache = v->model.cache;
 }
@@ -364,8 +365,11 @@ int serve_run(serve *v) {
   vram_kv kv;
   uint32_t i;
   v->o.weights_bytes = v->o.tp ? (v->weights + v->o.tp - 1) / v->o.tp : v->weights;
-  if (v->model.config && !v->rows)
+  if (v->model.config && !v->rows) {
+    if (v->o.engine == VRAM_ENGINE_SGLANG && !strcmp(v->model.config->family, "jamba"))
+      return cmd_bad("SGLang 0.5.23 has no model of the family", "jamba", NULL);
     config_rows(v);
+  }
   for (i = 0; v->o.cache != VRAM_DTYPE_NONE && i < v->model.kv.nlayer; i++)
     v->model.layer[i].k = v->model.layer[i].v = v->o.cache;
   kv = v->model.kv;

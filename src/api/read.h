@@ -229,6 +229,7 @@ typedef struct vram_hf_state {
   uint64_t groups, group_channels; /* of these channels, B and C of each group (Mamba-2) */
   uint64_t matrix;                 /* elements of what is recurrent; 0: a convolution alone */
   uint8_t is_delta;                /* of a gated delta net */
+  uint8_t is_buffered;             /* SGLang computes the next ones beside it */
   uint8_t keeps_drafts;            /* vLLM keeps a column more for each token of a draft */
 } vram_hf_state;
 
@@ -258,6 +259,7 @@ typedef struct vram_hf_config {
   uint8_t serves_ssm_dtype; /* vLLM does so, too */
   uint8_t is_tied;
   uint8_t is_chunked; /* layers with a window look at chunks of it */
+  uint8_t has_pool;   /* SGLang gives them a pool of their own; else they keep all tokens */
 } vram_hf_config;
 
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in

@@ -37,12 +37,13 @@ typedef struct vram_serve_options {
   uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
   uint8_t eager;                        /* no CUDA graphs */
-  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
-  uint8_t no_prefix;     /* no prefix caching; neither of both: as the rules have it */
-  uint8_t delta_states;  /* states are those of gated delta nets: from Hopper on one more */
-  uint8_t no_hybrid;     /* windows take blocks for all tokens */
-  uint8_t hybrid_chunks; /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
-  uint8_t offline;       /* the class LLM instead of a server: larger batches */
+  uint8_t prefix_states;   /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;       /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;    /* states are those of gated delta nets: from Hopper on one more */
+  uint8_t buffered_states; /* SGLang computes the next states meanwhile: two more of a request */
+  uint8_t no_hybrid;       /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks;   /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;         /* the class LLM instead of a server: larger batches */
 } vram_serve_options;
 
 /* Layers that share a table of blocks. */

@@ -1,26 +1,37 @@
 /* >>kv/budget    what a serving engine leaves for its cache, between two bounds */
 #include "kv/serve.h"
 
-/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
-   logits in f32. High: twice that and a sorted copy of the logits, their indices and
-   probabilities. */
+/* What a sort of the logits takes of each, with what lives beside it: the logits in the model's
+   dtype and in f32, their sorted copy, its indices, and the buffers of PyTorch's sort: 38 bytes
+   from 128 rows on, 51 of fewer (apply_top_k_top_p_pytorch in v1/sample/ops/topk_topp_sampler.py),
+   and one more copy where ranks gather theirs. */
+#define VRAM__SORT_BYTES 53
+
+/* What the trial run takes: the largest of its two parts, which follow each other. Low: what one
+   feed-forward has at its activation (both products, their result, the residual), or the logits in
+   f32. High: twice that, with each expert's result of a token, or a sort of the logits; hidden
+   states live beside both. */
 static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
   const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab;
-  uint64_t bytes;
+  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
+  uint64_t layer, experts, hidden, high;
   if (!o->hidden || !o->intermediate) {
     to->high = VRAM__MIB(3072);
     to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
     return;
   }
-  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
-                       s->r->batched_tokens *
-                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
-                       &bytes))
-    bytes = 0;
-  to->low = bytes > 4 * logits ? bytes : 4 * logits;
-  to->high = 2 * bytes + 24 * logits;
-  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
+  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
+      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+    layer = hidden = 0;
+  experts = vram__product_or_overflow(hidden, o->experts_used);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
+  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
+  to->high = vram__sum_or_overflow(
+      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
+  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->high = VRAM_MAX_BYTES / 4;
+  to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
 }
 
 static void vram__serve_terms(const vram__serve *s) {

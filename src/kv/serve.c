@@ -2,15 +2,18 @@
 #include "kv/serve.h"
 
 /* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
-   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
-   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
-   SGLang: files named in sglang.c. */
+   config/cache.py, v1/worker/gpu_worker.py. Hybrid models cache prefixes since 0.26, a window holds
+   one batch in 0.21 and two since (config/vllm.py, max_in_flight_tokens). 0.19: tokens are blocks /
+   groups * the smallest block (kv_cache_utils.py), one batch more since scheduling became
+   asynchronous. 0.10: commit bbf906a. SGLang: files named in sglang.c. */
 static const vram__serve_rules vram__serve_versions[] = {
-    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1},
-    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0},
-    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0},
-    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1},
-    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1, 1},
+    {VRAM_ENGINE_VLLM, "0.26.0", 0.92, 2, 1, 1, 1, 1, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.21.0", 0.92, 1, 1, 1, 1, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1, 1},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 0, 1},
 };
 enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
 

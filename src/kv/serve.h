@@ -11,6 +11,7 @@ typedef struct vram__serve_rules {
   uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
   uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
   uint8_t caches_states; /* prefix caching of states is on where layers attend beside them */
+  uint8_t checkpoints;   /* and gated delta nets keep one more (vLLM); larger tiers (SGLang) */
   uint8_t small_pages;   /* MLA on Blackwell: pages of 32 tokens; SGLang: of 64 without MLA */
 } vram__serve_rules;
 

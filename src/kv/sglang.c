@@ -24,7 +24,7 @@ static const vram__sglang_tier vram__sglang_tiers[2][5] = {
 
 VRAM__FN void vram__sglang_batch(const vram__serve *s) {
   const vram_serve_options *const o = s->o;
-  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->caches_states];
+  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->checkpoints];
   while (t->below && o->device_bytes >= VRAM__MIB(UINT64_C(1024) * t->below))
     t++;
   s->r->batched_tokens = o->batched_tokens ? o->batched_tokens : t->chunk;
@@ -56,7 +56,7 @@ VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
   double reserved = 512 + 1.5 * (double)(chunk > 2048 ? chunk : 2048) + (double)s->tp * 128, share;
   if (!s->o->eager)
     reserved += 2.0 * (double)s->r->sequences;
-  if (!s->o->eager && s->rules->caches_states)
+  if (!s->o->eager && s->rules->checkpoints)
     reserved += vram__serve_has(s, VRAM_KV_LATENT)
                     ? 1536.0
                     : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
@@ -105,7 +105,7 @@ static double vram__sglang_states(const vram__serve *s, double room, uint64_t *s
 /* States of a running request: three, and two more where the next ones are computed meanwhile
    (extra_buffer: gated delta nets, Falcon-H1); _calculate_mamba_ratio. */
 static uint64_t vram__sglang_slots(const vram__serve *s) {
-  return s->o->no_prefix ? 1 : s->o->delta_states ? 5 : 3;
+  return s->o->no_prefix ? 1 : s->o->buffered_states ? 5 : 3;
 }
 
 VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {

@@ -32,7 +32,7 @@ static int vram__vllm_caches_states(const vram__serve *s) {
 /* Gated delta nets whose prefill is FlashInfer's keep a state more, on multiples of 64 tokens
    (layers/mamba/gdn/qwen_gdn_linear_attn.py; on Blackwell with CUDA 13 and keys of 128). */
 static int vram__vllm_has_checkpoints(const vram__serve *s) {
-  return s->rules->caches_states && s->o->delta_states && vram__vllm_caches_states(s) &&
+  return s->rules->checkpoints && s->o->delta_states && vram__vllm_caches_states(s) &&
          (s->o->cc / 10 == 9 || s->o->cc / 10 == 10 || s->o->cc / 10 == 12);
 }
 

@@ -218,6 +218,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = groups;
   c->state.group_channels = 2 * state;
   c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)is_h1;
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -241,7 +242,7 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
   vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
-  c->state.is_delta = c->state.keeps_drafts = 1;
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -711,6 +712,7 @@ static void vram__hf_totals(vram__hf *h) {
     c->quantised_len = (uint32_t)q->count;
   }
   c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
   if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }

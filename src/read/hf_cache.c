@@ -54,7 +54,8 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
    than its kernel, and one more for each token of a draft but in Mamba-1 and LFM2; groups that do
    not divide are copied for each rank), model_executor/models/config.py (dtypes: the model's, but
    Qwen3.5's mamba_ssm_dtype). SGLang 0.5.23: configs/mamba_utils.py (bf16 and mamba_ssm_dtype,
-   f32 where there is none; drafts are kept elsewhere). */
+   f32 where there is none; drafts are kept elsewhere), configs/model_config.py
+   (is_hybrid_swa_model: which windows have a pool of their own). */
 VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
                                      vram_kv_layer row[VRAM_HF_KV_ROWS]) {
   const vram_hf_state *const y = &c->state;
@@ -63,9 +64,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
   const vram_dtype named = c->ssm_dtype;
   vram_dtype conv = s->dtype, matrix = is_vllm ? s->dtype : VRAM_F32;
   uint64_t channels = y->channels, columns = y->kernel ? y->kernel - 1 : 0;
-  uint32_t n;
+  uint32_t n, i;
   vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
   n = vram__hf_attention_rows(c, c->kv_heads, s->dtype, row);
+  for (i = 0; !is_vllm && !c->has_pool && i < n; i++)
+    if (row[i].window)
+      row[i].kind = VRAM_KV_FULL;
   if (!is_vllm)
     conv = VRAM_BF16;
   if (named != VRAM_DTYPE_NONE && (!is_vllm || c->serves_ssm_dtype))
