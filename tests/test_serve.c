@@ -1,7 +1,7 @@
 /* Budgets of serving engines: groups, bytes of a block, blocks, tokens and concurrency of random
-   models against vLLM's own planning (tests/golden/serve_vllm.txt: kv_cache_planning.py and
-   kv_cache_utils.py of 0.33.0, run without torch's devices), published logs, and the budget.
-   usage: test_serve FILE */
+   models against vLLM's own planning (tests/golden/serve_vllm.txt: made by
+   tests/measured/serve_vllm.py from kv_cache_planning.py and kv_cache_utils.py of 0.33.0, run
+   without torch's devices), published logs, and the budget. usage: test_serve FILE */
 #include "../vram.h"
 
 #include "test.h"
