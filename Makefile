@@ -136,7 +136,7 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
-ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt
+ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/golden/llama_more.txt
 ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
@@ -155,7 +155,7 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h test
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc
-$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc
+$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
 $(B)/test_read: tests/golden/gguf.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 # the command with memory and files that fail when the test says so

@@ -478,17 +478,24 @@ static int text_add(void *user, const char *bytes, size_t n) {
   return 0;
 }
 
-static vram_result write_text(const char *config, uint64_t tokens) {
+static vram_result write_image_text(const char *config, uint64_t height, uint64_t width,
+                                    uint64_t tokens) {
   static char memory[VRAM_HF_WRITE_MEMORY];
   vram_hf_sizes sizes;
   vram_sink sink;
   vram_result r = read_one(config, strlen(config), 0, MEMORY);
   memset(&sizes, 0, sizeof sizes);
   sizes.tokens = tokens;
+  sizes.height = height;
+  sizes.width = width;
   sink.write = text_add;
   sink.user = NULL;
   text_len = 0;
   return r ? r : vram_hf_write(&file, &sizes, memory, sizeof memory, &sink, &error);
+}
+
+static vram_result write_text(const char *config, uint64_t tokens) {
+  return write_image_text(config, 0, 0, tokens);
 }
 
 enum { MAX_VALUES = 1 << 16 };
@@ -558,12 +565,13 @@ static uint64_t digest_text(int64_t *lines) {
   for (; *line; line += strcspn(line, "\n") + 1) {
     const char *const end = line + strcspn(line, "\n"), *word;
     const size_t op = strcspn(line, " \n");
-    if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4))
+    if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4) ||
+        !strncmp(line, "rules ", 6))
       continue;
     ++*lines;
     h = digest_add(h, line, op);
     if (strncmp(line, "drop ", 5) && strncmp(line, "order ", 6) && strncmp(line, "output ", 7) &&
-        strncmp(line, "infer ", 6))
+        strncmp(line, "infer ", 6) && strncmp(line, "autocast ", 9))
       define(line + op + 1, strcspn(line + op + 1, " \n"));
     for (word = line + op; word < end;) {
       const size_t n = strcspn(++word, " \n");
@@ -597,7 +605,35 @@ static void texts(void) {
     for (p = g.param_first; p; p = p->next)
       params += p->kind == 2 ? 0 : (uint64_t)p->d->numel;
     EQUAL(configure(t->config, &c), VRAM_OK);
-    EQUAL(params, c.params);
+    EQUAL(params, c.text_params);
+  }
+  *test_where = 0;
+}
+
+static const struct image {
+  const char *config;
+  uint64_t height, width, tokens;
+  int64_t lines;
+  uint64_t digest;
+} images_of[] = {
+#include "golden/diffusers_text.inc"
+};
+
+/* The same of classes of diffusers and their text encoders. */
+static void images(void) {
+  static char memory[1 << 22];
+  vram_graph g;
+  size_t i;
+  for (i = 0; i < sizeof images_of / sizeof *images_of; i++) {
+    const struct image *const t = images_of + i;
+    int64_t lines;
+    snprintf(test_where, sizeof test_where, "%.290s", t->config);
+    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens) == VRAM_OK))
+      continue;
+    CHECK(digest_text(&lines) == t->digest);
+    EQUAL(lines, t->lines);
+    EQUAL(vram_graph_init(&g, memory, sizeof memory), VRAM_OK);
+    EQUAL(vram_graph_parse(&g, text_of, text_len, NULL, 0, &error), VRAM_OK);
   }
   *test_where = 0;
 }
@@ -609,8 +645,10 @@ static void unwritten(void) {
   EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type jamba");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
-  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
+  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),
         VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"phi3\",\"partial_rotary_factor\":0.01}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\"}}", 0),
         VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"partial_rotary_factor\":0.5}", 0),
@@ -637,6 +675,7 @@ int main(void) {
   states();
   refused();
   texts();
+  images();
   unwritten();
   return test_done("test_hf");
 }

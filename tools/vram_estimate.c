@@ -573,7 +573,7 @@ int estimate_command(int argc, char **argv) {
     if (format && !model_is_graph(format) &&
         !(model_wants_step(argc, argv) && model_has_config(model)))
       return model_estimate(argc, argv);
-    if (!format && model_has_option(argc, argv) && model_refuse(model))
+    if (!format && model_refuse(model, argc, argv))
       return USAGE;
   }
   memset(&j, 0, sizeof j);

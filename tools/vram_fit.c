@@ -255,7 +255,7 @@ int fit_command(int argc, char **argv) {
                                          : serve_command(argc, argv, NULL, 1);
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return model_fit(argc, argv);
-  if (model && !model_sniff(model) && model_has_option(argc, argv) && model_refuse(model))
+  if (model && !model_sniff(model) && model_refuse(model, argc, argv))
     return USAGE;
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;

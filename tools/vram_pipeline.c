@@ -143,12 +143,17 @@ static int stays(const pipeline_part *part, int offload) {
                              "transformer vae");
 }
 
+enum { WEIGHTS, AT_LEAST, AT_MOST };
+
 /* What a part takes of the device while it runs, beside what stays. */
-static uint64_t running_bytes(const pipeline_part *part, int offload, int with_steps) {
-  const uint64_t step = with_steps ? part->step_bytes : 0,
-                 own = part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+static uint64_t running_bytes(const pipeline *p, const pipeline_part *part, int offload, int what) {
+  const uint64_t held = what ? pipeline_held(p, part, what == AT_MOST) : 0,
+                 step = what ? part->step_bytes + (part->has_step ? held : 0) : 0,
+                 own = part->loaded_bytes + (what ? part->beside_bytes : 0);
   if (stays(part, offload))
     return step;
+  if (offload == OFFLOAD_SEQUENTIAL && what == AT_MOST)
+    return step + part->largest_bytes;
   if (offload == OFFLOAD_SEQUENTIAL)
     return part->largest_bytes > step ? part->largest_bytes : step;
   return step + own;
@@ -156,17 +161,28 @@ static uint64_t running_bytes(const pipeline_part *part, int offload, int with_s
 
 /* What has to be on the device at once: weights alone, or with buffers and the largest call of a
    part. At least: of parts that are not known there is nothing in it. */
-static uint64_t peak_of(const pipeline *p, int offload, int with_steps) {
+static uint64_t peak_of(const pipeline *p, int offload, int what) {
   uint64_t sum = 0, most = 0;
   uint32_t i;
   for (i = 0; i < p->nparts; i++) {
     const pipeline_part *const part = p->part + i;
-    const uint64_t one = running_bytes(part, offload, with_steps);
+    const uint64_t one = running_bytes(p, part, offload, what);
     if (stays(part, offload))
-      sum += part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+      sum += part->loaded_bytes + (what ? part->beside_bytes : 0);
+    else if (offload == OFFLOAD_SEQUENTIAL && what)
+      sum += part->buffers_bytes; /* accelerate's cpu_offload() leaves them */
     most = one > most ? one : most;
   }
   return sum + most;
+}
+
+/* Is there a bound from above? Of a pipeline whose __call__ is known, and of all parts of it. */
+static int has_most(const pipeline *p) {
+  uint32_t i;
+  int is = p->call != NULL && p->image_bytes != 0;
+  for (i = 0; i < p->nparts; i++)
+    is = is && (p->part[i].has_step || is_weightless(p->part[i].kind));
+  return is;
 }
 
 /* Sums that peak_of makes must fit. */
@@ -223,13 +239,17 @@ static void print_text(const pipeline *p) {
            p->guidance ? ", guidance" : "");
   printf("\n\n");
   print_parts(p);
-  printf("\n%s%-12s %11s %11s%s\n", cmd_bold, "offload", "weights", "peak", cmd_plain);
+  printf("\n%s%-12s %11s %11s %11s%s\n", cmd_bold, "offload", "weights", "peak", "at most",
+         cmd_plain);
   for (k = 0; k < OFFLOADS; k++)
-    printf("%-12s %11s %11s  %s\n", offload_name[k], cmd_human(peak_of(p, k, 0)),
-           cmd_human(peak_of(p, k, 1)), what[k]);
-  printf("note: requested bytes, at least: beside them are what the pipeline itself holds "
-         "(embeddings, "
-         "latents,\nwhat the scheduler keeps), the allocator's rests and the CUDA context\n");
+    printf("%-12s %11s %11s %11s  %s\n", offload_name[k], cmd_human(peak_of(p, k, WEIGHTS)),
+           cmd_human(peak_of(p, k, AT_LEAST)),
+           has_most(p) ? cmd_human(peak_of(p, k, AT_MOST)) : "?", what[k]);
+  printf("note: requested bytes, of a call with two steps or more: peak is a lower bound%s; beside "
+         "them are\ncuDNN's workspaces, the allocator's rests and the CUDA context\n",
+         p->call ? ""
+                 : ", without what\nthe pipeline itself holds (embeddings, latents, what the "
+                   "scheduler keeps)");
   for (i = 0; i < p->nparts; i++)
     if (is_unknown(p->part + i))
       printf("note: %s: neither safetensors nor a class that is known; the sums are without it\n",
@@ -285,7 +305,13 @@ static void print_json(const pipeline *p, int fits) {
       printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], peak_of(p, k, (int)i));
     printf("}");
   }
-  printf(",\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
+  printf(",\"upper_bytes\":{");
+  for (k = 0; k < OFFLOADS; k++)
+    if (has_most(p))
+      printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], peak_of(p, k, AT_MOST));
+    else
+      printf("%s\"%s\":null", k ? "," : "", offload_name[k]);
+  printf("},\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
          p->j.has_budget ? fits ? "null" : "false" : "null");
   if (p->j.has_budget)
     printf("%" PRIu64 "}\n", p->j.budget);
@@ -295,7 +321,7 @@ static void print_json(const pipeline *p, int fits) {
 
 /* ---- arguments ---- */
 
-/* --batch, --height, --width, --guidance; as pipeline_option */
+/* --batch, --height, --width, --guidance, --max-sequence-length; as pipeline_option */
 static int set_number(pipeline *p, const char *a, const char *v) {
   const int is_guidance = !strcmp(a, "--guidance"), is_batch = !strcmp(a, "--batch");
   char what[40];
@@ -306,14 +332,17 @@ static int set_number(pipeline *p, const char *a, const char *v) {
   if (is_guidance)
     p->guidance = (int)n;
   else
-    *(is_batch ? &p->batch : !strcmp(a, "--height") ? &p->height : &p->width) = n;
+    *(is_batch                              ? &p->batch
+      : !strcmp(a, "--height")              ? &p->height
+      : !strcmp(a, "--max-sequence-length") ? &p->tokens
+                                            : &p->width) = n;
   return 2;
 }
 
 /* One option; how many arguments it took, 0: error printed. */
 static int pipeline_option(pipeline *p, const char *a, const char *v) {
   int k = 0;
-  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance"))
+  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance --max-sequence-length"))
     return cmd_in(a, "--dtype --gpu --budget --cc --rules --json --units")
                ? job_option(&p->j, a, v)
                : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);

@@ -163,6 +163,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -290,7 +291,7 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */

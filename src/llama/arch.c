@@ -22,14 +22,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
     VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 3, 0, VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_DENSE_FIRST)
     VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 6, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
@@ -45,9 +45,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -62,8 +62,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -84,7 +84,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("chatglm", KV, NONE, 0, 0, 0)
     VRAM__X("glm4", KV, NONE, 0, 0, 0)
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
-    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, VRAM__LLAMA_ONE_TABLE)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
@@ -129,7 +129,20 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
     VRAM__X("step35", KV, NONE, 0, 0, 0)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X

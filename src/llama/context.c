@@ -18,18 +18,21 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
   return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
 }
 
-/* A type of a cache, and whether each row of heads divides into its blocks. */
+/* A type of a cache, and whether each head divides into its blocks, which flash attention needs, or
+   each row of heads. */
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
-  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && is_off)
     return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
-    if (l->layer[i].n_head_kv && head % d->block_elements) {
+    const uint64_t row = (uint64_t)head * (is_off ? l->layer[i].n_head_kv : 1);
+    if (l->layer[i].n_head_kv && row % d->block_elements) {
       vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
       vram__error_text(e, d->name);
       vram__error_number(e, " has blocks of ", d->block_elements);
@@ -80,7 +83,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->n_ctx = (uint32_t)n_ctx;
   l->n_ctx_seq = (uint32_t)each;
   l->n_stream = o->unified ? 1 : l->n_seq;
-  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->n_outputs = o->outputs && !(l->row->flags & VRAM__LLAMA_TWO_STACKS) ? o->outputs : l->n_batch;
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
@@ -128,7 +131,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -214,6 +217,9 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
@@ -242,7 +248,7 @@ static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
-  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const int has_embeddings = l->options->embeddings || vram__text_is(l->arch, l->arch_len, "t5");
   const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
   uint32_t i;
   if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {

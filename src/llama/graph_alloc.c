@@ -89,9 +89,10 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;

@@ -93,8 +93,11 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
 /* The memory behind l is that of the graph. */
 static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
                                      vram_error *e) {
-  vram_result code = vram__llama_read(l, e);
+  vram_result code;
   uint32_t i;
+  if (vram__llama_count_extra(l, r))
+    return vram__llama_total(l, r, e);
+  code = vram__llama_read(l, e);
   if (code)
     return code;
   vram__llama_place(l);

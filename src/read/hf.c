@@ -31,6 +31,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -66,8 +81,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -88,12 +102,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -108,28 +117,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -445,20 +454,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -479,8 +528,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -548,16 +596,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -565,8 +612,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -648,8 +701,9 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -661,9 +715,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&

@@ -235,6 +235,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
