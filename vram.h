@@ -4978,7 +4978,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -57190,6 +57193,15 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN int vram__hf_o_bias(vram__hf *h);
 VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
@@ -57230,6 +57242,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
@@ -57261,7 +57274,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -57271,6 +57284,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
@@ -59392,8 +59409,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 }
 
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
                              uint32_t len) {
@@ -59472,8 +59489,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -59502,6 +59573,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -59557,7 +59632,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)
@@ -61009,64 +61084,78 @@ static void vram__hf_state(vram__hf *h, uint64_t channels, uint64_t kernel, uint
   s->matrix = matrix;
 }
 
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
-  vram__hf_state(h, inner, conv, vram__product_or_overflow(inner, state));
+  vram__hf_state(h, s.inner, s.kernel, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
-  vram__hf_state(h, conv, kernel, vram__product_or_overflow(inner, state));
-  c->state.groups = groups;
-  c->state.group_channels = 2 * state;
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  vram__hf_state(h, s.conv, s.kernel, vram__product_or_overflow(s.inner, s.state));
+  c->state.groups = s.groups;
+  c->state.group_channels = 2 * s.state;
   c->state.keeps_drafts = 1;
-  c->state.is_buffered = (uint8_t)is_h1;
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -61133,7 +61222,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
@@ -61774,7 +61863,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop%d{f %x} %p.mean %p.mul\n",
@@ -62551,7 +62640,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
-    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -62560,7 +62650,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -62573,6 +62664,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cross_entropy loss view to_1\n"
     "drop %E%n alias %o to pad\n"
     "<frequencies>"
+    "{'f<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
@@ -62724,7 +62816,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
   /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
-     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
   {"grouped",
     "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
     "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
@@ -62754,7 +62846,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouped_sum",
     "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
-    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
     "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
     "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
     "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
@@ -62764,7 +62856,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
     "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
     "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
-    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
     "%Mexperts.index_2\n"
     "~o|%Mexperts.to_3\n",
     NULL},
@@ -62873,6 +62965,146 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
 /* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
@@ -62883,6 +63115,13 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
     "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
 };
 /* clang-format on */
 
@@ -63183,13 +63422,13 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
   {"latent",
-    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
-    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
-    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
     "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
     "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
     "split_size_or_sections=$y,$j dim=-1\n"
@@ -63199,7 +63438,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -63277,16 +63516,16 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
@@ -63298,6 +63537,554 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
   b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
   b.row = vram__hf_latent_rows;
   b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_lines_state    lines of decoders with state spaces and short convolutions, as
+   transformers 5.23 runs them without mamba_ssm and causal_conv1d: their parts, and of which ones
+   the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_state_parts[] = {
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  {"mamba2_decay",
+    "parameter %MA_log shape=[$H]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "parameter %Mconv1d.weight shape=[$C,1,$L]\n"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n",
+    NULL},
+  {"mamba2_conv",
+    "split %Msplit.0,%Msplit.1,%Msplit.2 %g split_size_or_sections=$I,$C,$H dim=-1\n"
+    "transpose %Mtranspose %Msplit.1 dim0=1 dim1=2\n"
+    "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mtranspose dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "groups=$C\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
+    "dim=-1\n",
+    NULL},
+  /* mamba2_chunk_scan: c chunks of A tokens; %o: what comes of it */
+  {"chunk_scan",
+    "view %Mview %Msplit.0_1 shape=[N,S,$H,$D]\n"
+    "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
+    "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
+    "parameter %Mdt_bias shape=[$H]\n"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "add %Madd %Msplit.2 %Mto_3\n"
+    "softplus %Msoftplus %Madd\n"
+    "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
+    "to %Mto_4 %Mview dtype=f32\n"
+    "to %Mto_5 %Mview_1 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave %Mto_5 repeats=$q dim=2\n"
+    "to %Mto_6 %Mview_2 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
+    "parameter %MD shape=[$H]\n"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
+    "unsqueeze %Munsqueeze_1 %MD dim=1\n"
+    "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
+    "mul %Mmul %Munsqueeze_1 %Mpad\n"
+    "unsqueeze %Munsqueeze_2 %Mclamp dim=3\n"
+    "to %Mto_7 %Munsqueeze_2 dtype=f32\n"
+    "mul %Mmul_1 %Mto_4 %Mto_7\n"
+    "to %Mto_8 %Mneg dtype=f32\n"
+    "to %Mto_9 %Mclamp dtype=f32\n"
+    "mul %Mmul_2 %Mto_8 %Mto_9\n"
+    "pad %Mpad_1 %Mmul_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape %Mpad_1 shape=[N,$c,$A,$H,$D]\n"
+    "pad %Mpad_2 %Mmul_2 pad=0,0,0,$z,0,0\n"
+    "reshape %Mreshape_1 %Mpad_2 shape=[N,$c,$A,$H]\n"
+    "pad %Mpad_3 %Mrepeat_interleave pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_2 %Mpad_3 shape=[N,$c,$A,$H,$o]\n"
+    "pad %Mpad_4 %Mrepeat_interleave_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_3 %Mpad_4 shape=[N,$c,$A,$H,$o]\n"
+    "drop %Mrepeat_interleave %Mrepeat_interleave_1 %Mmul_1 %Mmul_2\n"
+    "permute %Mpermute %Mreshape_1 dims=0,3,1,2\n"
+    "cumsum %Mcumsum %Mpermute dim=-1\n"
+    "unsqueeze %Munsqueeze_3 %Mpermute dim=4\n"
+    "expand %Mexpand %Munsqueeze_3 shape=[N,$H,$c,$A,$A]\n"
+    "ones %Mones shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril %Mones diagonal=-1\n"
+    "logical_not %Mlogical_not %Mtril\n"
+    "masked_fill %Mmasked_fill %Mexpand %Mlogical_not\n"
+    "drop %Munsqueeze_3\n"
+    "cumsum %Mcumsum_1 %Mmasked_fill dim=-2\n"
+    "ones %Mones_1 shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril_1 %Mones_1\n"
+    "drop %Mtril\n"
+    "logical_not %Mlogical_not_1 %Mtril_1\n"
+    "masked_fill %Mmasked_fill_1 %Mcumsum_1 %Mlogical_not_1\n"
+    "drop %Mmasked_fill %Mtril_1\n"
+    "exp %Mexp_1 %Mmasked_fill_1\n"
+    "einsum %Meinsum %Mreshape_3 %Mreshape_2 equation=bclhn,bcshn->bclsh\n"
+    "permute %Mpermute_1 %Mexp_1 dims=0,2,3,4,1\n"
+    "mul %Mmul_3 %Meinsum %Mpermute_1\n"
+    "einsum %Meinsum_1 %Mmul_3 %Mreshape equation=bclsh,bcshp->bclhp\n"
+    "<chunk_states>",
+    NULL},
+  {"chunk_states",
+    "slice %Mslice_3 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_4 %Mslice_3 dim=1 colon=1\n"
+    "slice %Mslice_5 %Mslice_4 dim=2 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=3 start=$X\n"
+    "sub %Msub %Mslice_6 %Mcumsum\n"
+    "exp %Mexp_2 %Msub\n"
+    "permute %Mpermute_2 %Mexp_2 dims=0,-2,-1,1\n"
+    "unsqueeze %Munsqueeze_4 %Mpermute_2 dim=4\n"
+    "mul %Mmul_4 %Mreshape_2 %Munsqueeze_4\n"
+    "drop %Mpermute_2\n"
+    "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
+    "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
+    "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
+    "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=1 colon=1\n"
+    "slice %Mslice_11 %Mslice_10 dim=2 colon=1\n"
+    "select %Mselect %Mslice_11 dim=3 index=-1\n"
+    "pad %Mpad_5 %Mselect pad=1,0\n"
+    "unsqueeze %Munsqueeze_5 %Mpad_5 dim=3\n"
+    "expand %Mexpand_1 %Munsqueeze_5 shape=[N,$H,$y,$y]\n"
+    "ones %Mones_2 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_2 %Mones_2 diagonal=-1\n"
+    "logical_not %Mlogical_not_2 %Mtril_2\n"
+    "masked_fill %Mmasked_fill_2 %Mexpand_1 %Mlogical_not_2\n"
+    "drop %Mpad_5 %Munsqueeze_5\n"
+    "cumsum %Mcumsum_2 %Mmasked_fill_2 dim=-2\n"
+    "ones %Mones_3 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_3 %Mones_3\n"
+    "drop %Mtril_2\n"
+    "logical_not %Mlogical_not_3 %Mtril_3\n"
+    "masked_fill %Mmasked_fill_3 %Mcumsum_2 %Mlogical_not_3\n"
+    "drop %Mmasked_fill_2 %Mtril_3\n"
+    "exp %Mexp_3 %Mmasked_fill_3\n"
+    "transpose %Mtranspose_2 %Mexp_3 dim0=1 dim1=3\n"
+    "einsum %Meinsum_3 %Mtranspose_2 %Mcat equation=bzch,bzhpn->bchpn\n"
+    "slice %Mslice_12 %Meinsum_3 dim=0 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=1 end=$c\n"
+    "slice %Mslice_14 %Meinsum_3 dim=0 colon=1\n"
+    "select %Mselect_1 %Mslice_14 dim=1 index=-1\n"
+    "drop %Mcat\n"
+    "exp %Mexp_4 %Mcumsum\n"
+    "einsum %Meinsum_4 %Mreshape_3 %Mslice_13 equation=bclhn,bchpn->bclhp\n"
+    "permute %Mpermute_3 %Mexp_4 dims=0,2,3,1\n"
+    "unsqueeze %Munsqueeze_6 %Mpermute_3 dim=4\n"
+    "mul %Mmul_5 %Meinsum_4 %Munsqueeze_6\n"
+    "drop %Mpermute_3\n"
+    "add %Madd_1 %Meinsum_1 %Mmul_5\n"
+    "contiguous %Mcontiguous %Madd_1\n"
+    "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
+    "add %Madd_2 %Mreshape_4 %Mmul\n"
+    "{'vdrop %Mcontiguous\n"
+    "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
+    "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
+    NULL},
+  {"mamba2_norm",
+    "to %Mnorm.to %Mreshape_5 dtype=f32\n"
+    "to %Mnorm.to_1 %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.to_1\n"
+    "mul %Mnorm.mul %Mnorm.to %Mnorm.silu\n"
+    "view %Mnorm.view %Mnorm.mul shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul_1 %Mnorm.view %Mnorm.rsqrt\n"
+    "view %Mnorm.view_1 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "drop %Mnorm.mul\n"
+    "to %Mnorm.to_2 %Mnorm.view_1 dtype=f32\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "mul %Mnorm.mul_2 %Mnorm.weight %Mnorm.to_2\n"
+    "drop %Mreshape_5 %Mnorm.mean %Mnorm.mul_1 %Mnorm.view_1\n",
+    NULL},
+  {"mamba2_embedding",
+    "~B|backbone.\n~N|%Blayers.\n"
+    "embedding %Bembeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembeddings\n~e|%t\n~x|%e\n",
+    NULL},
+  {"mamba2_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
+    "<mamba2_decay><mamba2_conv><chunk_scan>"
+    "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
+    "<mamba2_norm>"
+    "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Falcon-H1: attention and a mixer side by side ---- */
+  {"h1_mixer",
+    "~M|@mamba.\n"
+    "mul %Mscaled %n scalar=1\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
+    "buffer %Mmup_vector shape=[1,1,$l]\n"
+    "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
+    "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
+    "view %Mview_3 %o shape=[N,S,$I]\n"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "to %Mto_10 %Mgated dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
+    NULL},
+  /* FalconH1RMSNormGated; ~: before the gate */
+  {"h1_norm",
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
+    "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul %Mnorm.view %Mnorm.rsqrt\n"
+    "drop %Mnorm.to\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
+    "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
+    "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
+    NULL},
+  {"h1_gate",
+    "to %Mnorm.gate %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.gate\n"
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
+    NULL},
+  {"h1_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "mul %Ascaled %Atranspose_1 scalar=1\n"
+    "drop %Ak_proj %Aview_1\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Ascaled\n~g|_1\n<turn>~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ascaled %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  {"h1_layer",
+    "<norm_1><h1_mixer>"
+    "mul @mul %Mout_proj scalar=1\n"
+    "mul @mul_1 %n scalar=1\n~y|%n\n~n|@mul_1\n"
+    "<h1_attention>"
+    "mul @mul_2 %Ao_proj scalar=1\n"
+    "add @add @mul @mul_2\n"
+    "drop %y\n"
+    "add @add_1 %x @add\n"
+    "&@pre_ff_layernorm|@add_1|m|$h|\n"
+    "linear @feed_forward.up_proj %m out_features=$i{!u bias=0}\n"
+    "linear @feed_forward.gate_proj %m out_features=$i{!u bias=0}\n"
+    "order @feed_forward.up_proj\n"
+    "mul @feed_forward.mul @feed_forward.gate_proj scalar=1\n"
+    "^@feed_forward.act_fn|@feed_forward.mul|a\n"
+    "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
+    "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
+    "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
+    "@pre_ff_layernorm.weight\n"
+    "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
+    "drop %m @feed_forward.mul_1\n"
+    "add @add_2 @add_1 @feed_forward.mul_2\n"
+    "drop{l %x} @mul @mul_2\n"
+    "~x|@add_2\n",
+    NULL},
+  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  {"mamba_mixer",
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
+    "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
+    "parameter %MA_log shape=[$I,$o]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
+    "to %Mto_d %MD dtype=f32\n"
+    "parameter %Mdt_proj.bias shape=[$I]\n"
+    "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
+    "drop{'b %Mto_o} %Mto_d\n}"
+    "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
+    "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
+    "{!'j{'corder %Min_proj\n}}"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mchunk.0 dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "padding=$P groups=$I\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "type_as %Mto_2 %Msilu %Mchunk.0\n"
+    "drop %Msqueeze\n"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
+    "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
+    "~a|%Mdt\n~b|%MB\n~c|%MC\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
+    "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
+    "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
+    "parameter %Mdt_proj.weight shape=[$I,$*]\n"
+    "{!'jorder %Mdt_proj.bias\n}"
+    "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
+    "drop %a\n"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
+    "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
+    "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
+    "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "to %Mto_4 %MD dtype=f32\n"
+    "type_as %Mto_5 %Mto_3 %Mmatmul\n"
+    "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
+    "add %Madd %Mmatmul %Munsqueeze_1\n"
+    "drop %Mto_5\n"
+    "<selective_scan>"
+    "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
+    "to %Mto_10 %Mtranspose_8 dtype=model\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
+    "%Mmatmul %Mto_3 %Mgated\n",
+    NULL},
+  /* rms_forward, without a weight */
+  {"rms_plain",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "type_as %p.type_as %p.mul %i\n",
+    NULL},
+  /* mamba_selective_scan: a round for each token */
+  {"selective_scan",
+    "softplus %Msoftplus %Madd\n"
+    "transpose %Mtranspose_6 %Mtranspose_4 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_7 %Mtranspose_5 dim0=1 dim1=2\n"
+    "unsqueeze %Munsqueeze_2 %Mneg dim=0\n"
+    "slice %Mslice_3 %Munsqueeze_2 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_3 %Mslice_3 dim=2\n"
+    "slice %Mslice_4 %Munsqueeze_3 dim=3 colon=1\n"
+    "slice %Mslice_5 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=1 colon=1\n"
+    "slice %Mslice_7 %Mslice_6 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_4 %Mslice_7 dim=3\n"
+    "mul %Mmul %Mslice_4 %Munsqueeze_4\n"
+    "exp %Mexp_1 %Mmul\n"
+    "slice %Mslice_8 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_9 %Mslice_8 dim=1 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_5 %Mslice_10 dim=3\n"
+    "slice %Mslice_11 %Mtranspose_6 dim=0 colon=1\n"
+    "unsqueeze %Munsqueeze_6 %Mslice_11 dim=1\n"
+    "slice %Mslice_12 %Munsqueeze_6 dim=2 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=3 colon=1\n"
+    "to %Mto_6 %Mslice_13 dtype=f32\n"
+    "mul %Mmul_1 %Munsqueeze_5 %Mto_6\n"
+    "slice %Mslice_14 %Mtranspose_3 dim=0 colon=1\n"
+    "slice %Mslice_15 %Mslice_14 dim=1 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_7 %Mslice_16 dim=3\n"
+    "to %Mto_7 %Munsqueeze_7 dtype=f32\n"
+    "mul %Mmul_2 %Mmul_1 %Mto_7\n"
+    "zeros %Mzeros %Mmatmul shape=[N,$I,$o]\n~s|%Mzeros\n"
+    "<*scan_round>"
+    "stack %Mstack<*scan_output> dim=-1\n"
+    "unsqueeze %Munsqueeze_8 %Mto_4 dim=0\n"
+    "slice %Mslice_17 %Munsqueeze_8 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_9 %Mslice_17 dim=2\n"
+    "mul %Mmul_3 %Mtranspose_3 %Munsqueeze_9\n"
+    "add %Madd_1 %Mstack %Mmul_3\n"
+    "silu %Msilu_1 %Mchunk.1\n"
+    "mul %Mgated %Madd_1 %Msilu_1\n"
+    "drop %Mtranspose_3 %Mtranspose_4 %Mtranspose_5 %Mto_4 %Msoftplus %Mtranspose_6 "
+    "%Mtranspose_7 %Mexp_1 %Mmul_1 %Mmul_2<*scan_kept>\n",
+    NULL},
+  {"scan_round",
+    "slice %Ma$#.0 %Mexp_1 dim=0 colon=1\n"
+    "slice %Ma$#.1 %Ma$#.0 dim=1 colon=1\n"
+    "select %Ma$# %Ma$#.1 dim=2 index=$#\n"
+    "mul %Ms$#.0 %Ma$# %s\n"
+    "slice %Mx$#.0 %Mmul_2 dim=0 colon=1\n"
+    "slice %Mx$#.1 %Mx$#.0 dim=1 colon=1\n"
+    "select %Mx$# %Mx$#.1 dim=2 index=$#\n"
+    "add %Ms$# %Ms$#.0 %Mx$#\n"
+    "drop %s\n~s|%Ms$#\n"
+    "type_as %Mt$# %s %Mmatmul\n"
+    "slice %Mc$#.0 %Mtranspose_7 dim=0 colon=1\n"
+    "select %Mc$#.1 %Mc$#.0 dim=1 index=$#\n"
+    "slice %Mc$#.2 %Mc$#.1 dim=1 colon=1\n"
+    "unsqueeze %Mc$# %Mc$#.2 dim=-1\n"
+    "matmul %Mm$# %Mt$# %Mc$#\n"
+    "drop %Mc$#.2\n"
+    "slice %My$#.0 %Mm$# dim=0 colon=1\n"
+    "slice %My$#.1 %My$#.0 dim=1 colon=1\n"
+    "select %My$# %My$#.1 dim=2 index=0\n",
+    NULL},
+  {"scan_output", " %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
+  {"falcon_mamba_buffers",
+    "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
+    "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
+    "buffer %N$#.mixer.c_layernorm.weight shape=[$o]\n",
+    NULL},
+  {"mamba_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "<mamba_mixer>"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Jamba ---- */
+  {"jamba_layer",
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "&@pre_ff_layernorm|@add|m|$h|\n"
+    "{8<jamba_experts>}{!8<jamba_mlp>}"
+    "~x|@add_1\n",
+    NULL},
+  {"jamba_mlp",
+    "linear @feed_forward.gate_proj %m out_features=$i bias=0\n"
+    "^@feed_forward.act_fn|@feed_forward.gate_proj|a\n"
+    "linear @feed_forward.up_proj %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul %a @feed_forward.up_proj\n"
+    "linear @feed_forward.down_proj @feed_forward.mul out_features=$h bias=0\n"
+    "order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.down_proj\n"
+    "{ldrop %x\n}",
+    NULL},
+  {"jamba_experts",
+    "~M|@feed_forward.\n~v|%Mview\n~C|%Mrouter.topk.i\n"
+    "view %Mview %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mview out_features=$e bias=0\n"
+    "softmax %Mrouter.softmax %Mrouter.linear dim=-1 dtype=f32\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.softmax k=$t dim=-1\n"
+    "to %Mrouter.to %Mrouter.topk dtype=model\n"
+    "drop %Mrouter.softmax\n"
+    "reshape %Mexperts.reshape %Mrouter.to shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape %Mreshape %o shape=[N,S,$h]\n"
+    "drop %m %Mrouter.linear %C %Mrouter.to\n"
+    "add @add_1 @add %Mreshape\n"
+    "drop{l %x} %o\n",
+    NULL},
+  /* ---- LFM2 ---- */
+  {"short_conv",
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
+    "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
+    "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
+    "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
+    "parameter @conv.conv.weight shape=[$h,1,$L]\n"
+    "{!'uorder @conv.in_proj\n}"
+    "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
+    "to @conv.to @conv.mul dtype=model\n"
+    "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
+    "kernel_size=$L padding=$P groups=$h\n"
+    "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
+    "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
+    "slice @conv.slice_2 @conv.slice_1 dim=2 end=S\n"
+    "type_as @conv.to_1 @conv.slice_2 @conv.mul\n"
+    "drop @conv.squeeze @conv.conv1d\n"
+    "mul @conv.mul_1 @conv.chunk.1 @conv.to_1\n"
+    "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
+    "contiguous @conv.contiguous @conv.transpose_1\n"
+    "drop @conv.mul_1\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
+    "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
+    NULL},
+  {"lfm2_layer",
+    "&@operator_norm|%x|n|$h|\n"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
+    "&@ffn_norm|@add|m|$h|\n"
+    "linear @feed_forward.w1 %m out_features=$i bias=0\n"
+    "silu @feed_forward.silu @feed_forward.w1\n"
+    "linear @feed_forward.w3 %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul @feed_forward.silu @feed_forward.w3\n"
+    "linear @feed_forward.w2 @feed_forward.mul out_features=$h bias=0\n"
+    "order @operator_norm.weight @ffn_norm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.w2\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
+static const vram__hf_lines vram__hf_state_rows[] = {
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<h1_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
+    0},
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
+  {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
+    "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_state_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_state_parts;
+  b.parts = sizeof vram__hf_state_parts / sizeof *vram__hf_state_parts;
+  b.row = vram__hf_state_rows;
+  b.rows = sizeof vram__hf_state_rows / sizeof *vram__hf_state_rows;
   return b;
 }
 
@@ -63326,9 +64113,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -63361,12 +64148,96 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
+/* hf_lines_state.c, Mamba-2: l what in_proj gives, I its inner width, C what the convolution goes
+   along, L its kernel, P its padding, H heads of D and q for each of u groups, o states, x of all
+   groups, w the inner width of one, A tokens of a chunk, X one less, c chunks, y one more, Z all
+   their tokens, z those that are padded */
+static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
+  vram__hf_ssm s;
+  uint64_t chunks;
+  vram__hf_mamba2_sizes(&w->h, &s);
+  if (!s.heads || s.inner % s.heads || !s.groups || s.heads % s.groups || s.inner % s.groups ||
+      !s.state || !s.kernel || !s.chunk) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "heads, groups, a state, a kernel or a chunk");
+    return;
+  }
+  chunks = tokens / s.chunk + (tokens % s.chunk != 0);
+  vram__hf_put_number(w, 'l', s.inner + s.conv + s.heads);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'C', s.conv);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'H', s.heads);
+  vram__hf_put_number(w, 'D', s.inner / s.heads);
+  vram__hf_put_number(w, 'q', s.heads / s.groups);
+  vram__hf_put_number(w, 'u', s.groups);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, 'x', s.groups * s.state);
+  vram__hf_put_number(w, 'w', s.inner / s.groups);
+  vram__hf_put_number(w, 'A', s.chunk);
+  vram__hf_put_number(w, 'X', s.chunk - 1);
+  vram__hf_put_number(w, 'c', chunks);
+  vram__hf_put_number(w, 'y', chunks + 1);
+  vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
+  vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+}
+
+/* The same of Mamba: * the rank of time steps, x what x_proj gives. */
+static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(&w->h, &s);
+  if (!s.inner || !s.state || !s.kernel || !s.rank) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "a width, a state, a kernel or time steps");
+    return;
+  }
+  vram__hf_put_number(w, 'l', 2 * s.inner);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, '*', s.rank);
+  vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+}
+
+/* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
+static void vram__hf_conv_numbers(vram__hf_pen *w) {
+  const uint64_t kernel = vram__hf_number(&w->h, "conv_L_cache", 3);
+  if (!kernel)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no convolution has such a kernel: ", "conv_L_cache");
+  vram__hf_put_number(w, 'L', kernel);
+  vram__hf_put_number(w, 'P', kernel - 1);
+  vram__hf_put_number(w, 'l', 3 * w->c.hidden);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+}
+
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
     vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
+  if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
+    vram__hf_mamba2_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
+    vram__hf_mamba_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_conv_numbers(w);
   vram__hf_put_number(w, 's', vram__hf_shared_width(h));
 }
 
@@ -63379,8 +64250,10 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
-     {c...}  only where flag c is set, {!c...} only where it is not
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
      <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype, - nothing;
@@ -63398,10 +64271,11 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-         : i == 3 ? vram__hf_denoisers()
+         : i == 3 ? vram__hf_state_decoders()
+         : i == 4 ? vram__hf_denoisers()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 5 };
+enum { VRAM__HF_BOOKS = 6 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -63453,10 +64327,10 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 
 /* Behind a bracket: what its flag says, and where its text begins. */
 static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
   uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -63469,9 +64343,27 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
 
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
+  const char *const begin = s;
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -63511,6 +64403,13 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '~':
       s = vram__hf_rename(w, s);
       continue;
+    case 'S':
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
     default:
       plain[0] = *s;
       vram__hf_letters(w, t, plain);
@@ -63571,6 +64470,18 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
 /* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
@@ -63582,6 +64493,10 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   for (n = len; s[n] && s[n] != '>'; n++)
     if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
       call.argument[arguments++] = s + n + 1;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, len);
+    return s + n + (s[n] != 0);
+  }
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
@@ -64311,7 +65226,9 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -64362,7 +65279,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
                               (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
@@ -64377,6 +65295,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -64395,6 +65314,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -64403,9 +65323,14 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -64487,7 +65412,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
@@ -67342,7 +68267,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)
@@ -67783,8 +68708,8 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers, of layers that slide or not: its cells are the tokens that such a layer
-   holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need). */
+/* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need). */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram_kv_layer row = VRAM_ZERO_INIT;
@@ -68971,6 +69896,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -69766,8 +70692,8 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -70202,8 +71128,10 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
 }
 
 /* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
@@ -70350,8 +71278,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -70366,7 +71308,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -70535,7 +71478,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -70639,7 +71582,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -70708,6 +71651,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -70724,7 +71680,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -70738,7 +71700,10 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
   const vram__graph_node *n = vram__build_at(b, x);
   const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
   y = vram__build_view(b, y, n0, n1, n2);
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
   z = vram__build_node(b, n0, n1, n2, z);
   return vram__build_glu(b, z, y, n0);
@@ -70793,6 +71758,36 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
                          "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 /* falcon-h1: attention and a scan on the same input, normed for each. */
@@ -70939,6 +71934,8 @@ static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, 
   vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
   i = vram__build_node(b, inner, each, b->m->n_seq, c);
   vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
   i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
   return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
 }
@@ -71197,8 +72194,11 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
   const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
-  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
-  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
   return i;
 }
 
@@ -72012,8 +73012,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
@@ -72306,6 +73308,10 @@ static const vram__build_row vram__build_rows[] = {
     {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
     {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -72928,6 +73934,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -72976,6 +73983,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
@@ -73655,6 +74663,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -73664,8 +74683,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
@@ -74002,7 +75022,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;
@@ -74933,8 +75953,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)
@@ -75908,14 +76931,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
@@ -76713,11 +77740,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -76729,6 +77774,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -76752,6 +77801,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
@@ -76851,6 +77903,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;

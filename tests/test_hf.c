@@ -642,8 +642,8 @@ static void unwritten(void) {
   static char small[16];
   const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
-  EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
-  TEXT(error.text, "no lines of the text form are known of model_type jamba");
+  EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type codegen");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),

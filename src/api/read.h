@@ -146,7 +146,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 

@@ -127,7 +127,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)

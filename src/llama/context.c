@@ -111,8 +111,8 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers, of layers that slide or not: its cells are the tokens that such a layer
-   holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need). */
+/* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need). */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram_kv_layer row = VRAM_ZERO_INIT;

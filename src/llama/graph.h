@@ -226,6 +226,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 

@@ -4,8 +4,8 @@
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -440,8 +440,10 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
 }
 
 /* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own

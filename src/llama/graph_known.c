@@ -232,8 +232,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");

@@ -353,6 +353,15 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN int vram__hf_o_bias(vram__hf *h);
 VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
@@ -393,6 +402,7 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
@@ -424,7 +434,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -434,6 +444,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
