@@ -112,7 +112,8 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
 }
 
 /* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
-   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need). */
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need).
+ */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram_kv_layer row = VRAM_ZERO_INIT;
@@ -195,6 +196,20 @@ static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_l
   vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
 }
 
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
+}
+
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
   vram_llama_cache *const c = vram__llama_cache_add(l, 0);
@@ -204,7 +219,7 @@ static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
   c->v_type = VRAM_DTYPE_NONE;
   row = vram__llama_kv_row(c, l->indexer_head_size, 0);
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
       vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
     }
