@@ -60,15 +60,20 @@ runs_static() { # runs_static COMPILER RUN_PREFIX: a program of that machine can
 
 MAKE=${MAKE:-make}
 SANITIZE="-O1 -fno-omit-frame-pointer -fno-sanitize-recover=all"
+CLANG_SANITIZE="-gline-tables-only $SANITIZE -fsanitize=fuzzer-no-link,address,undefined,integer,implicit-conversion,nullability \
+-fno-sanitize=unsigned-integer-overflow,unsigned-shift-base"
 case $part in
 units) units plain "" "${CC:-cc}" -O2 ;;
 units-clang) units clang "" clang -O2 ;;
 units-gcc-sanitize) units gcc-sanitize "" gcc -g $SANITIZE -fsanitize=address,undefined ;;
 units-clang-sanitize)
   if [ -z "$LONG" ]; then export SLOW=1; fi
-  units clang-sanitize "" clang -gline-tables-only $SANITIZE \
-    -fsanitize=address,undefined,integer,implicit-conversion,nullability \
-    -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
+  units clang-sanitize "" clang $CLANG_SANITIZE ;;
+sanitized) # the library for it, as the fuzzers link it, too: built once
+  mkdir -p build/clang-sanitize
+  if ! have clang; then skip "no clang"
+  elif "$MAKE" -s --no-print-directory build/clang-sanitize/impl.o B=build/clang-sanitize UCC=clang \
+    UFLAGS="$CLANG_SANITIZE"; then ok; else bad "the sanitized library does not build"; fi ;;
 units-msan) # where a value comes from takes as long once more
   if [ -z "$LONG" ]; then export SLOW=1; fi
   units msan "" clang -gline-tables-only $SANITIZE -fsanitize=memory ${LONG:+-fsanitize-memory-track-origins} ;;

@@ -361,7 +361,7 @@ static void rows_agree(const vram_hf_config *c) {
   vram_kv kv = {row, 0, 0, 0};
   kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
   EQUAL(vram_kv_bytes(&kv, 1000, 3, &r, &error), VRAM_OK);
-  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3));
+  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3) + 3 * c->state_bytes);
   EQUAL(r.token_bytes, c->kv_bytes_per_token);
 }
 
@@ -385,6 +385,24 @@ static void model(void) {
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
     EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
     rows_agree(&c);
+  }
+  *test_where = 0;
+}
+
+/* States in bytes, as transformers keeps them. */
+static void states(void) {
+  static const struct {
+    const char *config;
+    int64_t bytes;
+  } kept[] = {
+#include "golden/hf_states.inc"
+  };
+  vram_hf_config c;
+  size_t i;
+  for (i = 0; i < sizeof kept / sizeof *kept; i++) {
+    snprintf(test_where, sizeof test_where, "%.290s", kept[i].config);
+    if (NEED(configure(kept[i].config, &c) == VRAM_OK))
+      EQUAL(c.state_bytes, kept[i].bytes);
   }
   *test_where = 0;
 }
@@ -461,7 +479,7 @@ static int text_add(void *user, const char *bytes, size_t n) {
 }
 
 static vram_result write_image_text(const char *config, uint64_t height, uint64_t width,
-                                    uint64_t tokens) {
+                                    uint64_t tokens, uint64_t frames) {
   static char memory[VRAM_HF_WRITE_MEMORY];
   vram_hf_sizes sizes;
   vram_sink sink;
@@ -470,6 +488,7 @@ static vram_result write_image_text(const char *config, uint64_t height, uint64_
   sizes.tokens = tokens;
   sizes.height = height;
   sizes.width = width;
+  sizes.frames = frames;
   sink.write = text_add;
   sink.user = NULL;
   text_len = 0;
@@ -477,7 +496,7 @@ static vram_result write_image_text(const char *config, uint64_t height, uint64_
 }
 
 static vram_result write_text(const char *config, uint64_t tokens) {
-  return write_image_text(config, 0, 0, tokens);
+  return write_image_text(config, 0, 0, tokens, 0);
 }
 
 enum { MAX_VALUES = 1 << 16 };
@@ -594,7 +613,7 @@ static void texts(void) {
 
 static const struct image {
   const char *config;
-  uint64_t height, width, tokens;
+  uint64_t height, width, tokens, frames;
   int64_t lines;
   uint64_t digest;
 } images_of[] = {
@@ -610,7 +629,7 @@ static void images(void) {
     const struct image *const t = images_of + i;
     int64_t lines;
     snprintf(test_where, sizeof test_where, "%.290s", t->config);
-    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens) == VRAM_OK))
+    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens, t->frames) == VRAM_OK))
       continue;
     CHECK(digest_text(&lines) == t->digest);
     EQUAL(lines, t->lines);
@@ -622,7 +641,7 @@ static void images(void) {
 
 static void unwritten(void) {
   static char small[16];
-  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
+  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
   EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type codegen");
@@ -654,6 +673,7 @@ int main(void) {
   json();
   values();
   model();
+  states();
   refused();
   texts();
   images();
