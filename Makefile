@@ -83,10 +83,10 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text explain rooms addop
-TEST = static fuzz cuda units-clang-sanitize units-msan $(CHECK) finetune units-clang \
-  units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
-  replay diff files nets lines arena emit tiny watch pool ledger writer schedule \
-  embedded preload pipeline
+# the longest first, so that none is left alone at the end
+TEST = static fuzz units-msan units-clang-sanitize cuda units-clang units-powerpc units-i686 link install docs compile $(CHECK) \
+  embedded pipeline finetune truth models measure export fit plan examples render \
+  replay diff files nets lines arena emit tiny watch pool ledger writer schedule preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -104,6 +104,7 @@ FUZZ_SECONDS ?= 4
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
+part-fuzz part-units-clang-sanitize: part-sanitized
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \
@@ -136,7 +137,7 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
-ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt
+ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/golden/llama_more.txt tests/golden/llama_states.txt
 ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
@@ -155,7 +156,7 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h test
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc
-$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_text.inc
+$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
 $(B)/test_read: tests/golden/gguf.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 # the command with memory and files that fail when the test says so

@@ -45,6 +45,9 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>kv        caches of keys and values, states
+     >>serve     the budgets of serving engines
+     >>llama     what llama.cpp allocates
      >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
      >>convert   files with a graph as the text form: ONNX
    and in the implementation only
@@ -1820,6 +1823,9 @@
 #if defined(VRAM_NO_PLAN) && !defined(VRAM_NO_NET)
 #define VRAM_NO_NET
 #endif
+#if defined(VRAM_NO_KV) && !defined(VRAM_NO_READ)
+#define VRAM_NO_READ
+#endif
 
 /* A prefix for every function, so that copies of different versions live in one program: with
      #define VRAM_NAMESPACE mylib_
@@ -1899,11 +1905,13 @@
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
 #define vram_hf_kv_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_rows)
+#define vram_hf_serve_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_serve_rows)
 #define vram_hf_write VRAM__JOIN(VRAM_NAMESPACE, vram_hf_write)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
 #define vram_kv_layer_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_bytes)
+#define vram_kv_layer_parts VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_parts)
 #define vram_kv_tokens VRAM__JOIN(VRAM_NAMESPACE, vram_kv_tokens)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
@@ -4647,9 +4655,9 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 /* >>kv =======================================================================================
    What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
    (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
-   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
-   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
-   VRAM_MLA_CACHE_BYTES.
+   says how many bytes that is for a token, for a sequence and for all of them: llama.cpp's slots,
+   transformers' batch, an engine's requests. config.json as rows: vram_hf_kv_rows,
+   vram_hf_serve_rows. Macros for the same at compile time: VRAM_KV_CACHE_BYTES and its neighbours.
 
      vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
      vram_kv kv = {layer, 2, 256, 512};
@@ -4703,16 +4711,129 @@ typedef struct vram_kv_report {
    VRAM_OVERFLOW where it does not fit. */
 VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
 
-/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+/* Bytes of each tensor of one layer of this row when it holds so many tokens (of states they are
+   not read): keys and values, the latent rows, the states; *n: how many there are.
      VRAM_ERR_VALUE     no such kind, too many states
-     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
-   *bytes is VRAM_OVERFLOW then. */
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them. */
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n);
+
+/* The sum of them; after an error *bytes is VRAM_OVERFLOW. */
 VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
 
 /* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
    the row) all bytes of the report are VRAM_OVERFLOW. */
 VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
                                    vram_kv_report *r, vram_error *e);
+#endif
+
+/* >>serve ====================================================================================
+   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
+   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
+   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
+
+     vram_serve_options o = VRAM_ZERO_INIT;
+     vram_serve_report r;
+     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
+     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
+
+typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
+
+enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
+
+/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
+typedef struct vram_serve_options {
+  vram_engine engine;
+  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
+  uint64_t device_bytes;  /* of the device as the driver reports it */
+  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
+  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
+  uint64_t weights_bytes; /* of a rank */
+  uint64_t max_model_len; /* tokens of one request; needed */
+  uint64_t batched_tokens; /* max_num_batched_tokens, chunked_prefill_size; 0: by the device */
+  uint64_t sequences; /* max_num_seqs; SGLang: the largest batch with a CUDA graph; 0: the same */
+  uint32_t tp;        /* ranks that share the heads; 0: 1 */
+  uint32_t block;     /* tokens of a block; 0: vLLM 16, SGLang 1, but where `cc` decides */
+  uint32_t cc;        /* compute capability, 90 for 9.0; 0: not known, older than Hopper */
+  uint32_t batches;   /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;     /* tokens of speculative decoding: as many states more for a request */
+  vram_dtype cache;   /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
+  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
+  uint8_t eager;                        /* no CUDA graphs */
+  uint8_t prefix_states;   /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;       /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;    /* states are those of gated delta nets: from Hopper on one more */
+  uint8_t buffered_states; /* SGLang computes the next states meanwhile: two more of a request */
+  uint8_t no_hybrid;       /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks;   /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;         /* the class LLM instead of a server: larger batches */
+} vram_serve_options;
+
+/* Layers that share a table of blocks. */
+typedef struct vram_serve_group {
+  vram_kv_kind kind;           /* of its first layer */
+  uint32_t layers;             /* the places of the block that it takes */
+  uint64_t block;              /* tokens; of states: not read */
+  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
+  uint64_t bytes;              /* of one block, all layers */
+  uint64_t blocks_per_request; /* of max_model_len tokens */
+} vram_serve_group;
+
+/* What so many bytes for the cache give. */
+typedef struct vram_serve_result {
+  uint64_t kv_bytes;
+  uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t states;    /* SGLang: of requests, in a pool of their own (max_mamba_cache_size) */
+  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
+  double concurrency; /* requests of max_model_len tokens */
+  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
+} vram_serve_result;
+
+/* What beside weights and cache takes room. */
+typedef enum vram_serve_term {
+  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
+  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
+  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
+  VRAM_SERVE_TERM_COUNT
+} vram_serve_term;
+
+typedef struct vram_serve_range {
+  uint64_t low, high;
+  const char *why; /* what they rest on */
+} vram_serve_range;
+
+typedef struct vram_serve_report {
+  const char *rules;        /* the version whose rules these are */
+  uint64_t requested_bytes; /* share of the device */
+  uint64_t block_bytes;     /* of one block, all layers */
+  uint64_t batched_tokens, sequences;
+  double utilization;
+  uint32_t ngroup;
+  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
+  uint64_t groups, blocks_per_request;           /* of all groups */
+  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
+  vram_serve_result low, high; /* equal where kv_bytes was given */
+} vram_serve_report;
+
+#ifndef VRAM_NO_KV
+/* The name of an engine and of its newest rules. */
+VRAM_API const char *vram_engine_name(vram_engine engine);
+
+/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
+   NULL: there are no more. */
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
+
+/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
+     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
+     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
+     VRAM_ERR_DTYPE        a cache in blocks of ggml
+     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
+     VRAM_ERR_OVERFLOW     sizes that do not fit */
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e);
 #endif
 
 /* >>read ======================================================================================
@@ -4857,7 +4978,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -4874,6 +4998,7 @@ struct vram_file_operand {
   vram_file_operand *next;
   const char *name;                  /* not terminated */
   const char *symbol[VRAM_MAX_AXES]; /* a size's name ("batch"), not terminated; NULL: none */
+  uint64_t number;                   /* TFLite: the tensor's; ONNX: in the order of the file */
   int64_t size[VRAM_MAX_AXES];       /* -1: not known, or as its symbol says */
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
@@ -4933,6 +5058,17 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
 
+/* The state that a layer keeps in the place of a cache, or beside it. */
+typedef struct vram_hf_state {
+  uint64_t layers;                 /* that keep one */
+  uint64_t channels, kernel;       /* of its convolution */
+  uint64_t groups, group_channels; /* of these channels, B and C of each group (Mamba-2) */
+  uint64_t matrix;                 /* elements of what is recurrent; 0: a convolution alone */
+  uint8_t is_delta;                /* of a gated delta net */
+  uint8_t is_buffered;             /* SGLang computes the next ones beside it */
+  uint8_t keeps_drafts;            /* vLLM keeps a column more for each token of a draft */
+} vram_hf_state;
+
 /* A model as its config.json describes it, with what transformers (5.23) sets where a key is
    missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
    and the rotated key. */
@@ -4941,9 +5077,12 @@ typedef struct vram_hf_config {
   uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
   uint64_t experts, experts_used, expert_intermediate; /* 0: none */
   uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
-  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t cache_heads; /* of transformers' cache: Falcon repeats keys and values before */
+  uint64_t window;      /* of the layers that slide; 0: none */
   uint64_t full_layers, sliding_layers, state_layers;
+  vram_hf_state state;
   uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t state_bytes;                 /* the same, in bytes */
   uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
   uint64_t text_params;   /* without a vision tower and its projector */
   uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
@@ -4951,19 +5090,33 @@ typedef struct vram_hf_config {
   uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
   const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
   uint32_t quantised_len;
-  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  vram_dtype dtype;         /* VRAM_F32 where the file has none */
+  vram_dtype ssm_dtype;     /* mamba_ssm_dtype: what a serving engine keeps states in */
+  uint8_t serves_ssm_dtype; /* vLLM does so, too */
   uint8_t is_tied;
+  uint8_t is_chunked; /* layers with a window look at chunks of it */
+  uint8_t has_pool;   /* SGLang gives them a pool of their own; else they keep all tokens */
 } vram_hf_config;
 
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
-/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
-   rows there are (0 to VRAM_HF_KV_ROWS). */
-#define VRAM_HF_KV_ROWS 2
+/* The same caches and states as rows of a vram_kv, keys and values at `dtype`: how many rows there
+   are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 3
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
                                   vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
+/* The rows that a serving engine makes of them, of all ranks together, for vram_serve. */
+typedef struct vram_hf_served {
+  vram_engine engine;
+  vram_dtype dtype; /* of the model as it is served */
+  uint32_t tp;      /* ranks; 0: 1 */
+  uint32_t draft;   /* tokens of speculative decoding */
+} vram_hf_served;
+VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
+                                     vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
 /* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
    transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
@@ -4973,14 +5126,14 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
      VRAM_ERR_UNSUPPORTED  a family whose lines are not known, or a setting of one
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
-#define VRAM_HF_WRITE_MEMORY UINT64_C(32768)
+#define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
 typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
-  uint64_t height, width; /* of diffusers' latents; 0: as in training */
+  uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
@@ -4988,107 +5141,6 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */
 VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
-#endif
-
-/* >>serve ====================================================================================
-   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
-   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
-   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
-
-     vram_serve_options o = VRAM_ZERO_INIT;
-     vram_serve_report r;
-     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
-     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
-
-typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
-
-enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
-
-/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
-typedef struct vram_serve_options {
-  vram_engine engine;
-  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
-  uint64_t device_bytes;  /* of the device as the driver reports it */
-  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
-  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
-  uint64_t weights_bytes; /* of a rank */
-  uint64_t max_model_len; /* tokens of one request; needed */
-  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
-  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
-  uint32_t tp;             /* ranks that share the heads; 0: 1 */
-  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
-  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
-  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
-  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
-  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
-  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
-  uint8_t eager;                        /* no CUDA graphs */
-  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
-  uint8_t no_hybrid;     /* windows take blocks for all tokens */
-} vram_serve_options;
-
-/* Layers that share a table of blocks. */
-typedef struct vram_serve_group {
-  vram_kv_kind kind;           /* of its first layer */
-  uint32_t layers;             /* the places of the block that it takes */
-  uint64_t block;              /* tokens; of states: not read */
-  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
-  uint64_t bytes;              /* of one block, all layers */
-  uint64_t blocks_per_request; /* of max_model_len tokens */
-} vram_serve_group;
-
-/* What so many bytes for the cache give. */
-typedef struct vram_serve_result {
-  uint64_t kv_bytes;
-  uint64_t blocks;    /* one of them is vLLM's null block */
-  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
-  double concurrency; /* requests of max_model_len tokens */
-  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
-} vram_serve_result;
-
-/* What beside weights and cache takes room. */
-typedef enum vram_serve_term {
-  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
-  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
-  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
-  VRAM_SERVE_TERM_COUNT
-} vram_serve_term;
-
-typedef struct vram_serve_range {
-  uint64_t low, high;
-  const char *why; /* what they rest on */
-} vram_serve_range;
-
-typedef struct vram_serve_report {
-  const char *rules;        /* the version whose rules these are */
-  uint64_t requested_bytes; /* share of the device */
-  uint64_t block_bytes;     /* of one block, all layers */
-  uint64_t batched_tokens, sequences;
-  double utilization;
-  uint32_t ngroup;
-  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
-  uint64_t groups, blocks_per_request;           /* of all groups */
-  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
-  vram_serve_result low, high; /* equal where kv_bytes was given */
-} vram_serve_report;
-
-#ifndef VRAM_NO_KV
-/* The name of an engine and of its newest rules. */
-VRAM_API const char *vram_engine_name(vram_engine engine);
-
-/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
-   NULL: there are no more. */
-VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
-VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
-
-/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
-     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
-     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
-     VRAM_ERR_DTYPE        a cache in blocks of ggml
-     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
-     VRAM_ERR_OVERFLOW     sizes that do not fit */
-VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
-                                vram_serve_report *r, vram_error *e);
 #endif
 
 /* >>llama =====================================================================================
@@ -5119,8 +5171,18 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
+
+/* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
+typedef enum vram_llama_pooling {
+  VRAM_LLAMA_POOLING_FILE, /* as the file says; none, if it does not */
+  VRAM_LLAMA_POOLING_NONE, /* each token's */
+  VRAM_LLAMA_POOLING_MEAN,
+  VRAM_LLAMA_POOLING_CLS,
+  VRAM_LLAMA_POOLING_LAST,
+  VRAM_LLAMA_POOLING_RANK /* a reranker's score */
+} vram_llama_pooling;
 
 /* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
    that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
@@ -5145,6 +5207,7 @@ typedef struct vram_llama_options {
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_pooling pooling;        /* with embeddings: as the file says */
   vram_llama_split split;            /* by layers */
   const double *tensor_split;        /* shares of the devices; NULL: equal */
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
@@ -5155,7 +5218,7 @@ typedef struct vram_llama_options {
   uint8_t unified;       /* one cache for all sequences */
   uint8_t no_kv_offload; /* the cache on the host */
   uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* the output has embeddings too */
+  uint8_t embeddings;    /* --embedding: the output has embeddings too */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -5179,6 +5242,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -5192,6 +5264,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;
@@ -8639,6 +8712,8 @@ enum {
       VRAM__LOWER_COUNT
 };
 
+enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
 #define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
@@ -9725,13 +9800,13 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[1024];
+  vram_value *x[VRAM__MAX_INPUTS];
   vram_node *n;
   if (g->error.code)
     return NULL;
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > VRAM__MAX_INPUTS || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
-                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+                     names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
   for (r.nin = 0; r.nin < nin; r.nin++) {
@@ -11873,7 +11948,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[1024];
+  vram_value *in[VRAM__MAX_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -11900,8 +11975,8 @@ static int vram__op_line(vram__parser *p) {
     }
     if (keys.count)
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
-    if (r.nin == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    if (r.nin == VRAM__MAX_INPUTS)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
     in[r.nin] = vram__parse_value(p, p->token);
     if (!in[r.nin++])
       return 0;
@@ -55903,6 +55978,899 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
 
 #endif /* VRAM_NO_WRITE */
 
+#ifndef VRAM_NO_KV
+
+/* >>kv/kv    bytes of the caches of a model's layers */
+
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
+  const uint64_t block = kv->block ? kv->block : 1;
+  uint64_t rest;
+  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
+    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
+    if (tokens > most)
+      tokens = most;
+  }
+  rest = tokens % block;
+  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
+}
+
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *part) {
+  uint32_t i;
+  for (i = 0; i < l->nstate; i++) {
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], part + i);
+    if (code)
+      return code;
+  }
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n) {
+  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
+  vram_result code;
+  *n = 0;
+  switch (l->kind) {
+  case VRAM_KV_NONE:
+    return VRAM_OK;
+  case VRAM_KV_STATE:
+    if (l->nstate > VRAM_KV_MAX_STATES)
+      return VRAM_ERR_VALUE;
+    *n = l->nstate;
+    return vram__kv_states(l, part);
+  case VRAM_KV_FULL:
+  case VRAM_KV_SLIDING:
+  case VRAM_KV_CHUNKED:
+  case VRAM_KV_LATENT:
+    *n = l->kind == VRAM_KV_LATENT ? 1 : 2;
+    code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, part);
+    return code || *n == 1 ? code : vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, part + 1);
+  case VRAM_KV_KIND_COUNT:
+  default:
+    return VRAM_ERR_VALUE;
+  }
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  uint64_t part[VRAM_KV_MAX_STATES], sum = 0;
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(l, tokens, part, &n);
+  *bytes = VRAM_OVERFLOW;
+  if (code)
+    return code;
+  for (i = 0; i < n; i++)
+    sum = vram__sum_or_overflow(sum, part[i]);
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+/* One row into the report. */
+static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
+                                vram_kv_report *r) {
+  const uint64_t held = vram_kv_tokens(kv, l, tokens);
+  uint64_t one = 0, all;
+  vram_result code;
+  if (!l->count)
+    return VRAM_OK;
+  if (held == VRAM_OVERFLOW)
+    return VRAM_ERR_OVERFLOW;
+  code = vram_kv_layer_bytes(l, held, &all);
+  if (code)
+    return code;
+  if (l->kind != VRAM_KV_STATE) {
+    code = vram_kv_layer_bytes(l, 1, &one);
+    if (code)
+      return code;
+  }
+  all = vram__product_or_overflow(all, l->count);
+  one = vram__product_or_overflow(one, l->count);
+  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
+  if (l->kind == VRAM_KV_STATE)
+    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
+  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
+  if (l->kind != VRAM_KV_NONE)
+    r->layers += l->count;
+  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
+                                                                               : VRAM_OK;
+}
+
+static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
+                                            vram_error *e) {
+  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
+  vram__error_begin(e, code, 0, "KV cache");
+  if (row)
+    vram__error_number(e, ", row ", row);
+  vram__error_text(e, ": ");
+  vram__error_text(e, vram_result_text(code));
+  return code;
+}
+
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e) {
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  for (i = 0; i < kv->nlayer; i++) {
+    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
+    if (code)
+      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
+  }
+  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
+  if (r->total_bytes == VRAM_OVERFLOW)
+    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
+  return VRAM_OK;
+}
+
+/* What differs between versions. */
+typedef struct vram__serve_rules {
+  vram_engine engine;
+  const char *version;
+  double utilization;    /* 0: by the size of the device, kv/sglang.c */
+  uint32_t batches;      /* on their way at once */
+  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
+  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
+  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
+  uint8_t caches_states; /* prefix caching of states is on where layers attend beside them */
+  uint8_t checkpoints;   /* and gated delta nets keep one more (vLLM); larger tiers (SGLang) */
+  uint8_t small_pages;   /* MLA on Blackwell: pages of 32 tokens; SGLang: of 64 without MLA */
+} vram__serve_rules;
+
+/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
+typedef struct vram__spec {
+  vram_kv_layer row;
+  uint64_t count, block, page;
+} vram__spec;
+
+typedef struct vram__serve {
+  const vram_serve_options *o;
+  const vram__serve_rules *rules;
+  vram_serve_report *r;
+  vram_error *e;
+  uint64_t tp, block;
+  uint32_t nspec;
+  vram__spec spec[VRAM_SERVE_MAX_ROWS];
+} vram__serve;
+
+/* Sizes above this are nobody's; products of two of them cannot wrap. */
+#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
+#define VRAM__SERVE_LAYERS 65536
+#define VRAM__MIB(n) ((uint64_t)(n) << 20)
+
+/* A double as Python has it: i387 keeps more digits until a number is stored. */
+static inline double vram__serve_rounded(double v) {
+  volatile double stored = v;
+  return stored;
+}
+
+static inline int vram__kv_has_window(vram_kv_kind kind) {
+  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
+}
+
+/* specs.c */
+VRAM__FN vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text);
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p);
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l);
+VRAM__FN void vram__spec_merge(vram__serve *s);
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind);
+VRAM__FN int vram__serve_attends(const vram__serve *s);
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks);
+
+/* vllm.c, sglang.c */
+VRAM__FN void vram__vllm_batch(const vram__serve *s);
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s);
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to);
+VRAM__FN void vram__sglang_batch(const vram__serve *s);
+VRAM__FN double vram__sglang_fraction(const vram__serve *s);
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s);
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to);
+
+/* budget.c */
+VRAM__FN void vram__serve_budget(const vram__serve *s);
+
+/* >>kv/specs    the kinds of layers of a model, as one rank of a serving engine has them */
+
+VRAM__FN VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code,
+                                                 const char *text) {
+  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
+  vram__error_text(s->e, ": ");
+  vram__error_text(s->e, text);
+  return code;
+}
+
+/* Bytes of one block of one layer. */
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
+  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
+  if (code)
+    return vram__serve_fail(s, code, vram_result_text(code));
+  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
+}
+
+/* They take the same blocks. */
+static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
+  const vram_kv_layer *x = &a->row, *y = &b->row;
+  uint32_t i;
+  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
+    return 0;
+  if (x->kind == VRAM_KV_STATE) {
+    if (x->nstate != y->nstate)
+      return 0;
+    for (i = 0; i < x->nstate; i++)
+      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
+        return 0;
+    return 1;
+  }
+  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
+         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
+}
+
+VRAM__FN void vram__spec_merge(vram__serve *s) {
+  uint32_t i, j, n = 0;
+  for (i = 0; i < s->nspec; i++) {
+    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
+    }
+    if (j < n)
+      s->spec[j].count += s->spec[i].count;
+    else
+      s->spec[n++] = s->spec[i];
+  }
+  s->nspec = n;
+}
+
+static int vram__dtype_is_plain(vram_dtype dtype) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  return info && info->block_elements == 1;
+}
+
+/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
+   than ranks; latent rows are copied; states are shared. */
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
+  vram__spec *p;
+  uint32_t i;
+  if (l->kind == VRAM_KV_NONE || !l->count)
+    return VRAM_OK;
+  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
+    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
+  p = &s->spec[s->nspec];
+  p->row = *l;
+  p->count = l->count;
+  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
+  if (l->kind == VRAM_KV_STATE) {
+    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
+      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
+  } else {
+    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
+    if (s->o->cache != VRAM_DTYPE_NONE)
+      p->row.k = p->row.v = s->o->cache;
+    if (!vram__dtype_is_plain(p->row.k) ||
+        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
+      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
+  }
+  s->nspec++;
+  return vram__spec_page(s, p);
+}
+
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
+  uint32_t i;
+  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
+  }
+  return i < s->nspec;
+}
+
+/* Does a layer attend to all tokens? */
+VRAM__FN int vram__serve_attends(const vram__serve *s) {
+  return vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
+}
+
+/* One group: how many layers, of that kind. */
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks) {
+  vram_serve_report *r = s->r;
+  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
+    vram_serve_group *g = &r->group[r->ngroup++];
+    g->kind = p->row.kind;
+    g->layers = (uint32_t)layers;
+    g->block = p->block;
+    g->page_bytes = p->page;
+    g->bytes = bytes;
+    g->blocks_per_request = blocks;
+  }
+  r->groups++;
+  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
+  if (bytes > r->block_bytes)
+    r->block_bytes = bytes;
+}
+
+/* >>kv/vllm    vLLM: groups of layers, pages, blocks, tokens */
+
+/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults and
+   _set_default_max_num_seqs_and_batched_tokens_args). */
+VRAM__FN void vram__vllm_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const uint64_t device = o->device_bytes;
+  vram_serve_report *const r = s->r;
+  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
+            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
+  r->batched_tokens = o->batched_tokens;
+  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
+  if (!r->batched_tokens) {
+    r->batched_tokens = large || (medium && o->offline) ? 16384
+                        : medium || o->offline          ? 8192
+                                                        : 2048;
+    if (r->sequences * o->max_model_len < r->batched_tokens)
+      r->batched_tokens = r->sequences * o->max_model_len;
+  }
+  if (!o->sequences && r->sequences > r->batched_tokens)
+    r->sequences = r->batched_tokens;
+}
+
+/* Are states kept for prefixes (mamba_cache_mode align, models/config.py: MambaModelConfig)? */
+static int vram__vllm_caches_states(const vram__serve *s) {
+  return !s->o->no_prefix &&
+         (s->o->prefix_states ||
+          (s->rules->caches_states && vram__serve_has(s, VRAM_KV_STATE) && vram__serve_attends(s)));
+}
+
+/* Gated delta nets whose prefill is FlashInfer's keep a state more, on multiples of 64 tokens
+   (layers/mamba/gdn/qwen_gdn_linear_attn.py; on Blackwell with CUDA 13 and keys of 128). */
+static int vram__vllm_has_checkpoints(const vram__serve *s) {
+  return s->rules->checkpoints && s->o->delta_states && vram__vllm_caches_states(s) &&
+         (s->o->cc / 10 == 9 || s->o->cc / 10 == 10 || s->o->cc / 10 == 12);
+}
+
+/* Attention beside states: the block grows until a page of attention holds a state, and states are
+   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
+static vram_result vram__vllm_align_states(vram__serve *s) {
+  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      state = p->page > state ? p->page : state;
+    else if (!token) {
+      vram_kv_layer one = p->row;
+      if (one.kind == VRAM_KV_LATENT && align < 128)
+        align = 128;
+      one.v_dim = one.k_dim;
+      if (vram_kv_layer_bytes(&one, 1, &token))
+        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
+    }
+  }
+  if (!state || !token)
+    return VRAM_OK;
+  while (vram__vllm_has_checkpoints(s) && align % 64) /* the least common multiple: align is 16 n */
+    align *= 2;
+  block = vram__product_or_overflow(align, token);
+  if (block == VRAM_OVERFLOW)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
+  block = align * vram__div_up_u64(state, block);
+  if (block > s->block)
+    s->block = block;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      p->page = vram__product_or_overflow(s->block, token);
+    else {
+      vram_result code;
+      p->block = s->block;
+      code = vram__spec_page(s, p);
+      if (code)
+        return code;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
+static int vram__vllm_is_uniform(const vram__serve *s) {
+  uint32_t i;
+  for (i = 1; i < s->nspec; i++) {
+    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
+    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
+                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
+    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
+        (vram__kv_has_window(x) && a->row.window != b->row.window))
+      return 0;
+  }
+  return 1;
+}
+
+/* Windows take blocks for all tokens, where there are full layers beside them. */
+static void vram__vllm_promote(vram__serve *s) {
+  uint32_t i;
+  if (!vram__serve_attends(s))
+    return;
+  for (i = 0; i < s->nspec; i++)
+    if (vram__kv_has_window(s->spec[i].row.kind))
+      s->spec[i].row.kind = VRAM_KV_FULL;
+  vram__spec_merge(s);
+}
+
+/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
+   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
+   is not possible. */
+static int vram__vllm_unify(vram__serve *s) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].page > most)
+      most = s->spec[i].page;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
+      return 0;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
+      p->block *= most / p->page;
+    p->page = most;
+  }
+  return 1;
+}
+
+/* Blocks of one group that a request of max_model_len tokens takes. */
+static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
+  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
+  uint64_t tokens = s->o->max_model_len;
+  if (p->row.kind == VRAM_KV_STATE)
+    return (uint64_t)(vram__vllm_has_checkpoints(s) ? 3
+                      : vram__vllm_caches_states(s) ? 2
+                                                    : 1) +
+           s->o->draft;
+  if (vram__kv_has_window(p->row.kind)) {
+    const uint64_t window =
+        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
+    if (window < tokens && window + ahead < tokens)
+      tokens = window + ahead;
+  }
+  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
+}
+
+/* All layers in one group. */
+static void vram__vllm_one_group(vram__serve *s) {
+  const vram__spec *widest = s->spec;
+  uint64_t layers = 0, bytes = 0, blocks = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const uint64_t n = vram__vllm_blocks(s, p);
+    layers += p->count;
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
+    blocks = n > blocks ? n : blocks;
+    if (p->page > widest->page)
+      widest = p;
+  }
+  vram__serve_group(s, widest, layers, bytes, blocks);
+}
+
+/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
+   as much again (_get_kv_cache_groups_uniform_page_size). */
+static void vram__vllm_groups(vram__serve *s) {
+  uint64_t least = UINT64_MAX, most = 0, size, i, n;
+  uint32_t k;
+  for (k = 0; k < s->nspec; k++) {
+    least = s->spec[k].count < least ? s->spec[k].count : least;
+    most = s->spec[k].count > most ? s->spec[k].count : most;
+  }
+  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
+  for (k = 0; k < s->nspec; k++) {
+    const vram__spec *p = &s->spec[k];
+    const uint64_t blocks = vram__vllm_blocks(s, p);
+    n = vram__div_up_u64(p->count, size);
+    for (i = 0; i < n; i++) {
+      const uint64_t layers = vram__div_up_u64(p->count - i, n);
+      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
+    }
+  }
+}
+
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s) {
+  /* config/vllm.py: chunked attention switches the manager of several kinds off */
+  const int no_hybrid =
+      s->o->no_hybrid || (vram__serve_has(s, VRAM_KV_CHUNKED) && !s->o->hybrid_chunks);
+  vram_result code = vram__vllm_align_states(s);
+  if (code)
+    return code;
+  vram__spec_merge(s);
+  if (no_hybrid)
+    vram__vllm_promote(s);
+  if (!vram__vllm_is_uniform(s)) {
+    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
+        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
+      vram__serve copy = *s;
+      if (!vram__vllm_unify(&copy))
+        vram__vllm_promote(s);
+    }
+    if (no_hybrid && !vram__vllm_is_uniform(s))
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
+    if (!vram__vllm_is_uniform(s)) {
+      if (!vram__vllm_unify(s))
+        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
+                                "pages of latent rows do not divide the largest page");
+      vram__vllm_groups(s);
+      return VRAM_OK;
+    }
+  }
+  vram__vllm_one_group(s);
+  return VRAM_OK;
+}
+
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
+  const vram_serve_report *r = s->r;
+  uint64_t block = UINT64_MAX;
+  uint32_t i;
+  to->blocks = to->kv_bytes / r->block_bytes;
+  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
+  to->serves_one =
+      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
+  if (s->rules->by_requests) {
+    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
+    return;
+  }
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
+      block = s->spec[i].block;
+  if (block == UINT64_MAX) /* states alone: a block is a request */
+    block = s->o->max_model_len;
+  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
+}
+
+/* >>kv/sglang    SGLang: shares of a device, pools of tokens and of states */
+
+/* Tokens of a chunk of a prompt and the largest batch with a CUDA graph, by the memory of a device
+   in GiB (0.5.23: arg_groups/memory_hook.py, handle_gpu_memory_settings; 0.5.8: server_args.py,
+   _handle_gpu_memory_settings). */
+typedef struct vram__sglang_tier {
+  uint32_t below;                /* 0: any */
+  uint32_t chunk, batch, batch4; /* the last from four ranks on */
+} vram__sglang_tier;
+
+static const vram__sglang_tier vram__sglang_tiers[2][5] = {
+    {{20, 2048, 8, 8},
+     {35, 4096, 48, 160},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+    {{20, 2048, 8, 8},
+     {35, 2048, 24, 80},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+};
+
+VRAM__FN void vram__sglang_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->checkpoints];
+  while (t->below && o->device_bytes >= VRAM__MIB(UINT64_C(1024) * t->below))
+    t++;
+  s->r->batched_tokens = o->batched_tokens ? o->batched_tokens : t->chunk;
+  s->r->sequences = o->sequences ? o->sequences : s->tp < 4 ? t->batch : t->batch4;
+}
+
+/* Sizes of graphs of a prefill of at most so many tokens
+   (arg_groups/cuda_graph_hook.py, generate_prefill_cuda_graph_batch_sizes). */
+static uint64_t vram__sglang_prefill_graphs(uint64_t most) {
+  static const struct {
+    uint32_t first, last, step; /* last 0: `most` */
+  } sizes[] = {{4, 32, 4},      {48, 256, 16},     {288, 512, 32},
+               {576, 1024, 64}, {1280, 4096, 256}, {4608, 0, 512}};
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const uint64_t last = sizes[i].last && sizes[i].last < most ? sizes[i].last : most;
+    if (last >= sizes[i].first)
+      n += (last - sizes[i].first) / sizes[i].step + 1;
+  }
+  return n;
+}
+
+/* mem_fraction_static where nobody says: what is reserved, in MiB, for activations and graphs. The
+   device's memory is what nvidia-smi says, at most 1 % more than CUDA does. */
+VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
+  const double device = (double)s->o->device_bytes / 1048576;
+  const uint64_t chunk = s->r->batched_tokens;
+  double reserved = 512 + 1.5 * (double)(chunk > 2048 ? chunk : 2048) + (double)s->tp * 128, share;
+  if (!s->o->eager)
+    reserved += 2.0 * (double)s->r->sequences;
+  if (!s->o->eager && s->rules->checkpoints)
+    reserved += vram__serve_has(s, VRAM_KV_LATENT)
+                    ? 1536.0
+                    : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
+  if (device > 60 * 1024 && reserved < 10 * 1024)
+    reserved = 10 * 1024;
+  share = device > reserved ? (device - reserved) / device : 0;
+  return (double)(uint64_t)vram__serve_rounded(share * 1000 + 0.5) / 1000;
+}
+
+/* Layers with a window have a pool of their own with a share of the tokens (swa_full_tokens_ratio);
+   states get mamba_full_memory_ratio of what attention gets
+   (model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py). */
+#define VRAM__SGLANG_WINDOWS 0.8
+#define VRAM__SGLANG_STATES 0.9
+
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s) {
+  uint32_t i;
+  vram__spec_merge(s);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
+    if (bytes == VRAM_OVERFLOW)
+      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
+    vram__serve_group(
+        s, p, p->count, bytes,
+        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
+  }
+  return VRAM_OK;
+}
+
+/* The states that a share of the room holds, one of them for padding, and what is left of it
+   (_handle_max_mamba_cache). */
+static double vram__sglang_states(const vram__serve *s, double room, uint64_t *states) {
+  const double share = vram__serve_rounded(room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES));
+  double all = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_STATE)
+      all += (double)s->spec[i].page * (double)s->spec[i].count;
+  if (!(all > 0))
+    return room;
+  *states = share > all ? (uint64_t)((share - all) / all) : 0;
+  return room - ((double)*states + 1) * all;
+}
+
+/* States of a running request: three, and two more where the next ones are computed meanwhile
+   (extra_buffer: gated delta nets, Falcon-H1); _calculate_mamba_ratio. */
+static uint64_t vram__sglang_slots(const vram__serve *s) {
+  return s->o->no_prefix ? 1 : s->o->buffered_states ? 5 : 3;
+}
+
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
+  double cell = 0; /* of one token: pages are whole multiples of it */
+  const double room = vram__sglang_states(s, (double)to->kv_bytes, &to->states);
+  double requests;
+  uint64_t tokens;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const double bytes = (double)p->page * (double)p->count / (double)s->block;
+    if (p->row.kind != VRAM_KV_STATE)
+      cell += vram__serve_attends(s) && vram__kv_has_window(p->row.kind)
+                  ? bytes * VRAM__SGLANG_WINDOWS
+                  : bytes;
+  }
+  tokens = cell > 0 && room > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
+  to->blocks = tokens / s->block;
+  to->tokens = to->blocks * s->block;
+  requests = (double)to->tokens / (double)s->o->max_model_len;
+  if (vram__serve_has(s, VRAM_KV_STATE)) {
+    const double states = (double)(to->states / vram__sglang_slots(s));
+    requests = cell > 0 && requests < states ? requests : states;
+  }
+  to->concurrency = vram__serve_rounded(requests);
+  to->serves_one = requests >= 1;
+}
+
+/* >>kv/budget    what a serving engine leaves for its cache, between two bounds */
+
+/* What a sort of the logits takes of each, with what lives beside it: the logits in the model's
+   dtype and in f32, their sorted copy, its indices, and the buffers of PyTorch's sort: 38 bytes
+   from 128 rows on, 51 of fewer (apply_top_k_top_p_pytorch in v1/sample/ops/topk_topp_sampler.py),
+   and one more copy where ranks gather theirs. */
+#define VRAM__SORT_BYTES 53
+
+/* What the trial run takes: the largest of its two parts, which follow each other. Low: what one
+   feed-forward has at its activation (both products, their result, the residual), or the logits in
+   f32. High: twice that, with each expert's result of a token, or a sort of the logits; hidden
+   states live beside both. */
+static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
+  const vram_serve_options *o = s->o;
+  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
+  uint64_t layer, experts, hidden, high;
+  if (!o->hidden || !o->intermediate) {
+    to->high = VRAM__MIB(3072);
+    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
+    return;
+  }
+  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
+      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+    layer = hidden = 0;
+  experts = vram__product_or_overflow(hidden, o->experts_used);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
+  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
+  to->high = vram__sum_or_overflow(
+      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
+  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->high = VRAM_MAX_BYTES / 4;
+  to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
+}
+
+static void vram__serve_terms(const vram__serve *s) {
+  vram_serve_range *term = s->r->term;
+  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
+                                                                 &term[VRAM_SERVE_CONTEXT];
+  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
+  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
+  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
+    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
+  else
+    graphs->high = VRAM__MIB(2048);
+  context->low = VRAM__MIB(30);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
+  context->why =
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
+  if (s->o->engine == VRAM_ENGINE_SGLANG) {
+    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
+    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
+    graphs->high = 0;
+    graphs->why = "in the share that is left free";
+  }
+}
+
+/* ceil(device * utilization), as Python has it. */
+static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
+  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
+  const uint64_t whole = (uint64_t)share;
+  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
+}
+
+static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+VRAM__FN void vram__serve_budget(const vram__serve *s) {
+  vram_serve_report *r = s->r;
+  uint64_t low = 0, high = 0;
+  int i;
+  vram__serve_terms(s);
+  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
+  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
+    low += r->term[i].low;
+    high += r->term[i].high;
+  }
+  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
+  if (s->o->kv_bytes)
+    return;
+  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
+    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
+    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
+    low = high = 0;
+  } else
+    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
+  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
+  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
+}
+
+/* >>kv/serve    vLLM's and SGLang's budgets: versions, options, the report */
+
+/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
+   config/cache.py, v1/worker/gpu_worker.py. Hybrid models cache prefixes since 0.26, a window holds
+   one batch in 0.21 and two since (config/vllm.py, max_in_flight_tokens). 0.19: tokens are blocks /
+   groups * the smallest block (kv_cache_utils.py), one batch more since scheduling became
+   asynchronous. 0.10: commit bbf906a. SGLang: files named in sglang.c. */
+static const vram__serve_rules vram__serve_versions[] = {
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1, 1},
+    {VRAM_ENGINE_VLLM, "0.26.0", 0.92, 2, 1, 1, 1, 1, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.21.0", 0.92, 1, 1, 1, 1, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1, 1},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 0, 1},
+};
+enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
+
+VRAM_API const char *vram_engine_name(vram_engine engine) {
+  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
+}
+
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
+  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
+       *engine = (vram_engine)(*engine + 1))
+    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
+      return VRAM_OK;
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
+  uint32_t k;
+  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
+    if (vram__serve_versions[k].engine == engine && !i--)
+      return vram__serve_versions[k].version;
+  return NULL;
+}
+
+/* Tokens of a block where nobody says. vLLM (platforms/cuda.py, the backends' supported sizes):
+   FlashInfer's MLA on Blackwell has pages of 32 and 64. SGLang (arg_groups/overrides.py):
+   TensorRT's attention there has pages of 64. */
+static uint64_t vram__serve_block(const vram__serve *s, const vram_kv *kv) {
+  const int is_vllm = s->o->engine == VRAM_ENGINE_VLLM;
+  int is_latent = 0;
+  uint32_t i;
+  for (i = 0; i < kv->nlayer; i++)
+    is_latent |= kv->layer[i].count && kv->layer[i].kind == VRAM_KV_LATENT;
+  if (s->o->block)
+    return s->o->block;
+  if (s->rules->small_pages && s->o->cc / 10 == 10 && is_latent == is_vllm)
+    return is_vllm ? 32 : 64;
+  return is_vllm ? 16 : 1;
+}
+
+static vram_result vram__serve_options_check(vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
+  uint32_t i;
+  if (o->engine >= VRAM_ENGINE_COUNT)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
+  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
+    if (vram__serve_versions[i].engine == o->engine &&
+        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
+      s->rules = &vram__serve_versions[i];
+  if (!s->rules)
+    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
+  s->r->rules = s->rules->version;
+  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
+  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
+      o->batches > 65536)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
+  if (!(o->utilization >= 0 && o->utilization <= 1))
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
+  if (!o->device_bytes && !o->kv_bytes)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
+  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
+  s->tp = o->tp ? o->tp : 1;
+  return VRAM_OK;
+}
+
+static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
+  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
+    to->blocks = 1;
+    to->serves_one = 1;
+  } else if (s->o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_result(s, to);
+  else
+    vram__sglang_result(s, to);
+}
+
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e) {
+  vram__serve s;
+  vram_result code;
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  vram__memory_zero(&s, sizeof s);
+  s.o = o;
+  s.r = r;
+  s.e = e;
+  code = vram__serve_options_check(&s);
+  if (code)
+    return code;
+  s.block = vram__serve_block(&s, kv);
+  for (i = 0; i < kv->nlayer; i++) {
+    code = vram__spec_add(&s, &kv->layer[i]);
+    if (code)
+      return code;
+  }
+  if (o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_batch(&s);
+  else
+    vram__sglang_batch(&s);
+  r->utilization = o->utilization > 0         ? o->utilization
+                   : s.rules->utilization > 0 ? s.rules->utilization
+                                              : vram__sglang_fraction(&s);
+  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
+                                       : vram__sglang_plan(&s);
+  if (code)
+    return code;
+  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
+    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
+  vram__serve_budget(&s);
+  vram__serve_result(&s, &r->low);
+  vram__serve_result(&s, &r->high);
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_KV */
+
 #ifndef VRAM_NO_READ
 
 /* >>read    files of models */
@@ -56235,6 +57203,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -56254,43 +57223,92 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN int vram__hf_o_bias(vram__hf *h);
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
-/* Lines of a family's modules: hf_text.c. */
+/* hf_cache.c */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
+
+/* Lines of a part of a model, and the name of what a norm or an activation gives. */
+typedef struct vram__hf_part {
+  const char *name, *lines, *output;
+} vram__hf_part;
+
+/* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act; /* and what it is where the key is missing */
-  const char *norm, *embedding;
-  const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
-  uint32_t experts_used;           /* where the key is missing */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
+  const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
-/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+/* Parts and rows of a file of lines; parts of all are one set of names. */
+typedef struct vram__hf_book {
+  const vram__hf_part *part;
+  const vram__hf_lines *row;
+  uint32_t parts, rows;
+} vram__hf_book;
+VRAM__FN vram__hf_book vram__hf_decoders(void);
+VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
+VRAM__FN vram__hf_book vram__hf_denoisers(void);
+VRAM__FN vram__hf_book vram__hf_videos(void);
+
+/* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 96,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
 };
 
+/* The arguments of a part that is being said, and what it was called in. */
+typedef struct vram__hf_called {
+  const struct vram__hf_called *by;
+  const char *argument[8];
+} vram__hf_called;
+
 typedef struct vram__hf_pen {
   vram__hf h;
   vram_hf_config c;
   const vram__hf_lines *row;
+  const vram__hf_part *norm, *activation;
   const vram_sink *sink;
+  const vram__hf_called *called;
   vram_hf_sizes size;
   uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
   char path[VRAM__HF_PATH];                        /* of the layer */
-  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -56301,6 +57319,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
 }
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
+}
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
 /* A name of the lines: where the text goes, or into `to` of so many bytes. */
@@ -56309,25 +57331,73 @@ typedef struct vram__hf_target {
   uint32_t cap, n;
 } vram__hf_target;
 
+/* hf_pen.c */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends);
 VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type);
+VRAM__FN const vram__hf_part *vram__hf_part_find(const char *name, uint32_t len);
+VRAM__FN const vram__hf_part *vram__hf_activation_find(const char *name, uint64_t len);
+VRAM__FN void vram__hf_flush(vram__hf_pen *w);
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
 
 /* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
    tokens from the one on with which a window is full. */
 enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
+
 /* hf_text.c */
-VRAM__FN void vram__hf_flush(vram__hf_pen *w);
-VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
+
+/* diffusers.c: what its lines share with those of denoiser.c */
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none);
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain);
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+/* video.c: its rows; NULL: behind the last one */
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i);
+
+/* denoiser.c: is it a class with a row there? Its lines. */
+VRAM__FN int vram__denoiser_is(const vram_file_text *kind);
+VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
+                                   const vram_hf_sizes *sizes);
 
 /* diffusers.c: is it a config.json of diffusers whose lines are known? Then they are written. */
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes);
@@ -58400,8 +59470,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 }
 
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
                              uint32_t len) {
@@ -58480,8 +59550,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -58510,6 +59634,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -58565,7 +59693,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)
@@ -58635,6 +59763,7 @@ static void vram__onnx_operand(vram_file *f, vram__reader *r, uint64_t end,
     return;
   vram__memory_zero(o, sizeof *o);
   o->name = "";
+  o->number = f->noperand;
   o->role = (uint8_t)role;
   vram__proto_begin(&p, end);
   while (vram__proto_next(&p, r)) {
@@ -59347,6 +60476,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
@@ -59876,6 +61006,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -59911,8 +61056,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -59933,12 +61077,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -59953,28 +61092,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -59997,64 +61136,87 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+/* One more layer keeps a state; those of a model are alike. */
+static void vram__hf_state(vram__hf *h, uint64_t channels, uint64_t kernel, uint64_t matrix) {
+  vram_hf_state *const s = &h->c->state;
+  s->layers++;
+  s->channels = channels;
+  s->kernel = kernel;
+  s->matrix = matrix;
+}
+
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+  vram__hf_state(h, s.inner, s.kernel, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  vram__hf_state(h, s.conv, s.kernel, vram__product_or_overflow(s.inner, s.state));
+  c->state.groups = s.groups;
+  c->state.group_channels = 2 * s.state;
+  c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -60077,10 +61239,8 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, heads, 1);
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+  vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -60093,7 +61253,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
+  vram__hf_state(h, c->hidden, kernel, 0);
 }
 
 /* ---- layers ---- */
@@ -60123,7 +61283,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
@@ -60283,20 +61443,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -60317,8 +61517,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -60386,16 +61585,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -60403,8 +61601,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -60456,6 +61660,24 @@ static void vram__hf_sizes(vram__hf *h) {
   vram__hf_experts(h);
 }
 
+static vram_dtype vram__hf_dtype_of(vram__hf *h, const vram_file_value *v, const char *name) {
+  const vram_dtype dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                               ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                               : VRAM_DTYPE_NONE;
+  if (dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(dtype)->block_elements > 1)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", name);
+  return dtype;
+}
+
+/* What an engine is to keep states in. */
+static void vram__hf_ssm_dtype(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "mamba_ssm_dtype");
+  h->c->ssm_dtype = VRAM_DTYPE_NONE;
+  h->c->serves_ssm_dtype = (uint8_t)vram__hf_has(h, VRAM__HF_DELTA_SPLIT);
+  if (v && v->kind != VRAM_VALUE_NULL)
+    h->c->ssm_dtype = vram__hf_dtype_of(h, v, "mamba_ssm_dtype");
+}
+
 static void vram__hf_dtype(vram__hf *h) {
   const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
   if (!v || v->kind == VRAM_VALUE_NULL)
@@ -60465,15 +61687,12 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = VRAM_F32;
   if (!v || v->kind == VRAM_VALUE_NULL)
     return;
-  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
-                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
-                    : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
-    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+  h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -60485,9 +61704,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
@@ -60524,29 +61746,20 @@ static void vram__hf_totals(vram__hf *h) {
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
   const int repeats = /* before the cache: FalconAttention._split_heads */
       vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
-  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
-                 row = vram__hf_has(h, VRAM__HF_MLA)
-                           ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
-                                                           c->head_dim);
-  if (repeats)
-    c->kv_heads = c->heads;
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes;
+  c->cache_heads = repeats ? c->heads : c->kv_heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);
-  if (c->full_layers + c->sliding_layers)
-    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
-  c->kv_bytes_per_token =
-      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
   if (!c->sliding_layers)
     c->window = 0;
   if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
-      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
-      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+  c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
+  if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
@@ -60562,6 +61775,7 @@ VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, 
     c->family = h->family->type;
     vram__hf_sizes(h);
     vram__hf_dtype(h);
+    vram__hf_ssm_dtype(h);
   }
   if (!h->result)
     vram__hf_ends(h);
@@ -60581,26 +61795,22 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
   return h.result;
 }
 
-VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
-  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
-                 tokens =
-                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
-                                           vram__product_or_overflow(c->sliding_layers, slides));
-  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
-                                   slots);
-}
+/* >>read/hf_cache    caches and states of a config.json as rows: transformers', a serving engine's
+ */
 
-VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
-                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+/* Attention's rows. */
+static uint32_t vram__hf_attention_rows(const vram_hf_config *c, uint64_t heads, vram_dtype dtype,
+                                        vram_kv_layer *row) {
   uint32_t n = 0, i;
-  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
-  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+  for (i = 0; i < 2; i++) {
     vram_kv_layer *const l = row + n;
     l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
     if (!l->count)
       continue;
-    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
-    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->kind = i                 ? c->is_chunked ? VRAM_KV_CHUNKED : VRAM_KV_SLIDING
+              : c->kv_lora_rank ? VRAM_KV_LATENT
+                                : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)heads;
     l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
     l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
     l->k = l->v = dtype;
@@ -60608,6 +61818,2834 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
     n++;
   }
   return n;
+}
+
+/* A row of states: a convolution of so many columns, and what is recurrent, if anything. */
+static uint32_t vram__hf_state_row(const vram_hf_state *s, uint64_t channels, uint64_t columns,
+                                   vram_dtype conv, vram_dtype matrix, vram_kv_layer *l) {
+  if (!s->layers)
+    return 0;
+  l->kind = VRAM_KV_STATE;
+  l->count = (uint32_t)s->layers;
+  l->nstate = s->matrix ? 2 : 1;
+  l->state[0] = conv;
+  l->state_elements[0] = vram__product_or_overflow(channels, columns);
+  l->state[1] = matrix;
+  l->state_elements[1] = s->matrix;
+  return 1;
+}
+
+/* cache_utils.py: LinearAttentionLayer keeps all columns of the kernel; what is recurrent is
+   computed, and kept, in f32 (all families here). */
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  n = vram__hf_attention_rows(c, c->cache_heads, dtype, row);
+  return n + vram__hf_state_row(&c->state, c->state.channels, c->state.kernel, dtype, VRAM_F32,
+                                row + n);
+}
+
+/* vLLM 0.33: model_executor/layers/mamba/mamba_utils.py (shapes: a convolution has one column less
+   than its kernel, and one more for each token of a draft but in Mamba-1 and LFM2; groups that do
+   not divide are copied for each rank), model_executor/models/config.py (dtypes: the model's, but
+   Qwen3.5's mamba_ssm_dtype). SGLang 0.5.23: configs/mamba_utils.py (bf16 and mamba_ssm_dtype,
+   f32 where there is none; drafts are kept elsewhere), configs/model_config.py
+   (is_hybrid_swa_model: which windows have a pool of their own). */
+VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
+                                     vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  const vram_hf_state *const y = &c->state;
+  const uint32_t tp = s->tp ? s->tp : 1;
+  const int is_vllm = s->engine == VRAM_ENGINE_VLLM;
+  const vram_dtype named = c->ssm_dtype;
+  vram_dtype conv = s->dtype, matrix = is_vllm ? s->dtype : VRAM_F32;
+  uint64_t channels = y->channels, columns = y->kernel ? y->kernel - 1 : 0;
+  uint32_t n, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  n = vram__hf_attention_rows(c, c->kv_heads, s->dtype, row);
+  for (i = 0; !is_vllm && !c->has_pool && i < n; i++)
+    if (row[i].window)
+      row[i].kind = VRAM_KV_FULL;
+  if (!is_vllm)
+    conv = VRAM_BF16;
+  if (named != VRAM_DTYPE_NONE && (!is_vllm || c->serves_ssm_dtype))
+    matrix = named;
+  if (is_vllm && y->keeps_drafts)
+    columns += s->draft;
+  if (y->groups && y->groups % tp && y->groups < tp)
+    channels = vram__sum_or_overflow(channels,
+                                     vram__product_or_overflow(tp - y->groups, y->group_channels));
+  return n + vram__hf_state_row(y, channels, columns, conv, matrix, row + n);
+}
+
+/* Sums that follow from the rows; 0: too many. */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv kv = VRAM_ZERO_INIT;
+  vram_kv_report r;
+  uint64_t one = 0;
+  kv.layer = row;
+  kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
+  if (vram_kv_bytes(&kv, 1, 1, &r, NULL))
+    return 0;
+  c->conv_elements = vram__product_or_overflow(
+      c->state.layers, vram__product_or_overflow(c->state.channels, c->state.kernel));
+  c->ssm_elements = vram__product_or_overflow(c->state.layers, c->state.matrix);
+  c->kv_bytes_per_token = r.token_bytes;
+  c->state_bytes = r.state_bytes;
+  if (kv.nlayer && row[0].kind != VRAM_KV_STATE)
+    vram_kv_layer_bytes(row, 1, &one);
+  c->kv_bytes_per_token_layer = one;
+  return c->kv_bytes_per_token <= (uint64_t)VRAM_MAX_BYTES &&
+         c->state_bytes <= (uint64_t)VRAM_MAX_BYTES;
+}
+
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv kv = VRAM_ZERO_INIT;
+  vram_kv_report r;
+  vram__memory_zero(row, sizeof row);
+  kv.layer = row;
+  kv.nlayer = vram__hf_attention_rows(c, c->cache_heads, c->dtype, row);
+  return vram_kv_bytes(&kv, ctx, slots, &r, NULL) ? VRAM_OVERFLOW : r.total_bytes;
+}
+
+/* >>read/hf_lines    lines of decoders: their parts, and of which ones the families consist, as
+   transformers 5.23 runs them under torch 2.15 (models/TYPE/modeling_TYPE.py, masking_utils.py,
+   loss_utils.py); hf_pen.c explains the letters */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_decoder_parts[] = {
+  /* ---- norms ---- */
+  {"rms",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.to_1\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.mul_1"},
+  {"gemma",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "add %p.add_1 %p.to_1 scalar=1\n"
+    "mul %p.mul_1 %p.mul %p.add_1\n"
+    "type_as %p.type_as %p.mul_1 %i\n"
+    "{ddrop%d\n}{fdrop%d\n}",
+    "%p.type_as"},
+  {"rms_late",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "{dtype_as %p.to_1 %p.mul_1 %i}{!dto %p.to_1 %p.mul_1 dtype=model}\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"olmo_norm",
+    "to %p.to %i dtype=f32\n"
+    "layer_norm %p.layer_norm %p.to normalized_shape=%z elementwise_affine=0\n"
+    "to %p.to_1 %p.layer_norm dtype=model\n"
+    "{fdrop%d %x\n}",
+    "%p.to_1"},
+  {"nemotron_norm",
+    "parameter %p.weight shape=[%z]\n"
+    "add %p.add %p.weight scalar=1\n"
+    "to %p.to %i autocast=1\n"
+    "to %p.to_1 %p.add autocast=1\n"
+    "parameter %p.bias shape=[%z]\n"
+    "to %p.to_2 %p.bias autocast=1\n"
+    "drop %p.add\n"
+    "autocast off\n"
+    "layer_norm %p.layer_norm %p.to %p.to_1 %p.to_2 normalized_shape=%z\n"
+    "{fdrop%d %x\n}"
+    "autocast on\n",
+    "%p.layer_norm"},
+  {"layer_norm",
+    "layer_norm %p %i normalized_shape=%z\n"
+    "{ddrop%d\n}{fdrop%d\n}",
+    "%p"},
+  {"cohere_norm",
+    "to %p.to %i dtype=f32\n"
+    "mean %p.mean %p.to dim=-1 keepdim=1\n"
+    "sub %p.sub %p.to %p.mean\n"
+    "pow %p.pow %p.sub scalar=1\n"
+    "mean %p.mean_1 %p.pow dim=-1 keepdim=1\n"
+    "sub %p.sub_1 %p.to %p.mean\n"
+    "add %p.add %p.mean_1 scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.sub_1 %p.rsqrt\n"
+    "drop %p.to\n"
+    "parameter %p.weight shape=[%z]\n"
+    "to %p.to_1 %p.weight dtype=f32\n"
+    "mul %p.mul_1 %p.to_1 %p.mul\n"
+    "{dtype_as %p.to_2 %p.mul_1 %i}{!dto %p.to_2 %p.mul_1 dtype=model}\n"
+    "drop%d{f %x} %p.mean %p.mean_1\n",
+    "%p.to_2"},
+  /* ---- before the layers ---- */
+  {"inputs",
+    "input input_ids i64 [N,S]\n"
+    "input labels i64 [N,S]\n",
+    NULL},
+  {"embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembed_tokens\n~e|%t\n~x|%e\n",
+    NULL},
+  {"scaled_embedding",
+    "embedding %Bembed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
+    "buffer %Bembed_tokens.embed_scale shape=[]\n"
+    "to %Bembed_tokens.to %Bembed_tokens.embed_scale dtype=model\n"
+    "mul %Bembed_tokens.mul %Bembed_tokens.embedding %Bembed_tokens.to\n"
+    "~t|%Bembed_tokens.embedding\n~e|%Bembed_tokens.mul\n~x|%e\n",
+    NULL},
+  {"multiplied_embedding",
+    "embedding %Bembed_tokens %I num_embeddings=$v embedding_dim=$h\n"
+    "mul %Bmul %Bembed_tokens scalar=1\n"
+    "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
+    NULL},
+  {"positions",
+    "arange %Barange shape=[S] dtype=i64\n"
+    "add %Badd %Barange scalar=1\n"
+    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    NULL},
+  /* find_packed_sequence_indices: are there several sequences in a row? */
+  {"packed",
+    "expand %pexpand %i shape=[N,S]\n"
+    "slice %pslice %pexpand dim=0 colon=1\n"
+    "slice %pslice_1 %pslice dim=1 end=1\n"
+    "sub %psub %pslice_1 scalar=1\n"
+    "cat %pcat %psub %pexpand dim=-1\n"
+    "slice %pslice_2 %pcat dim=-1 end=S\n"
+    "slice %pslice_3 %pcat dim=-1 start=1\n"
+    "sub %psub_1 %pslice_3 %pslice_2\n"
+    "drop %pcat\n"
+    "ne %pne %psub_1 scalar=1\n"
+    "cumsum %pcumsum %pne dim=-1\n"
+    "slice %pslice_4 %pcumsum dim=0 colon=1\n"
+    "select %pselect %pslice_4 dim=1 index=-1\n"
+    "eq %peq %pselect scalar=1\n"
+    "amax %pany %peq\n"
+    "drop %pexpand %psub %psub_1 %pcumsum\n",
+    NULL},
+  /* what masks are made of, and that of a sliding window that is shorter than the sequence */
+  {"axes",
+    "arange %parange_1 shape=[N] dtype=i64\n"
+    "arange %parange_2 shape=[1] dtype=i64\n"
+    "arange %parange_3 shape=[S] dtype=i64\n"
+    "add %padd_1 %parange_3 scalar=1\n"
+    "arange %parange_4 shape=[S] dtype=i64\n"
+    "add %padd_2 %parange_4 scalar=1\n"
+    "slice %pslice_10 %parange_1 dim=0 colon=1\n"
+    "unsqueeze %punsqueeze_1 %pslice_10 dim=1\n"
+    "unsqueeze %punsqueeze_2 %punsqueeze_1 dim=2\n"
+    "unsqueeze %punsqueeze_3 %punsqueeze_2 dim=3\n"
+    "unsqueeze %punsqueeze_4 %parange_2 dim=0\n"
+    "slice %pslice_11 %punsqueeze_4 dim=1 colon=1\n"
+    "unsqueeze %punsqueeze_5 %pslice_11 dim=2\n"
+    "unsqueeze %punsqueeze_6 %punsqueeze_5 dim=3\n"
+    "unsqueeze %punsqueeze_7 %padd_1 dim=0\n"
+    "unsqueeze %punsqueeze_8 %punsqueeze_7 dim=1\n"
+    "slice %pslice_12 %punsqueeze_8 dim=2 colon=1\n"
+    "unsqueeze %punsqueeze_9 %pslice_12 dim=3\n"
+    "unsqueeze %punsqueeze_10 %padd_2 dim=0\n"
+    "unsqueeze %punsqueeze_11 %punsqueeze_10 dim=1\n"
+    "unsqueeze %punsqueeze_12 %punsqueeze_11 dim=2\n"
+    "slice %pslice_13 %punsqueeze_12 dim=3 colon=1\n",
+    NULL},
+  {"mask",
+    "<axes>"
+    "ones %pones shape=[] dtype=bool\n"
+    "sub %psub_4 %punsqueeze_9 scalar=1\n"
+    "gt %pgt %pslice_13 %psub_4\n"
+    "view %pto %pgt shape=[1,1,S,S]\n"
+    "logical_and %plogical_and %pones %pto\n"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "view %pto_1 %ple shape=[1,1,S,S]\n"
+    "logical_and %plogical_and_1 %plogical_and %pto_1\n"
+    "drop %punsqueeze_3 %punsqueeze_6 %punsqueeze_9 %pslice_13\n"
+    "expand %pmask %plogical_and_1 shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  /* masks as numbers, which eager attention adds: always made */
+  {"full_mask",
+    "<axes>"
+    "le %ple %pslice_13 %punsqueeze_9\n"
+    "drop %punsqueeze_3 %punsqueeze_6\n"
+    "expand %pmask %ple shape=[N,1,S,S]\n"
+    "drop %parange_1 %parange_2 %padd_1 %padd_2\n",
+    NULL},
+  {"mask_numbers",
+    "zeros %pzeros shape=[] dtype=model\n"
+    "where %pwhere %pmask %pzeros scalar=1\n",
+    NULL},
+  {"eager_masks",
+    "<positions>~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    NULL},
+  /* which masks there are: none where a window is no shorter than the sequence
+     (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
+     is short */
+  {"masks",
+    "{!G<positions>}<causal>",
+    NULL},
+  {"causal",
+    "~i|%Bunsqueeze\n"
+    "{F~p|%B\n<packed>}"
+    "{O~p|%Bsliding.\n<packed>{W<mask>}~s|%Bsliding.mask\n}",
+    NULL},
+  /* cos and sin of each token */
+  {"rope",
+    "{!R~p|%Brotary_emb\n<angles>}"
+    "{R{h~p|%Brotary_emb\n<angles>}{i~p|%Brotary_emb_local\n<angles>}}",
+    NULL},
+  {"angles",
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "{srepeat_interleave %p.cat %p.mul repeats=2 dim=-1\n}"
+    "{!scat %p.cat %p.mul %p.mul dim=-1\n}"
+    "cos %p.cos %p.cat\n"
+    "mul %p.{?to_2}{!?mul_1} %p.cos scalar=1\n"
+    "sin %p.sin %p.cat\n"
+    "mul %p.{?to_3}{!?mul_2} %p.sin scalar=1\n"
+    "{!?to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n}"
+    "drop %p.mul %p.cat{!? %p.mul_1}\n",
+    NULL},
+  /* ---- attention ---- */
+  {"rotary",
+    "<qkv><rotate><cached><repeat><attend><o_proj>",
+    NULL},
+  {"norm_1",
+    "&@input_layernorm|%x|n|$h|\n",
+    NULL},
+  {"qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "{q&%Aq_norm|%Aview|a|$d|%Aq_proj %Aview\n}"
+    "transpose %Atranspose {q%a}{!q%Aview} dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "{q&%Ak_norm|%Aview_1|c|$d|%Ak_proj %Aview_1\n}"
+    "transpose %Atranspose_1 {q%c}{!q%Aview_1} dim0=1 dim1=2\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
+    "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
+    NULL},
+  /* apply_rotary_pos_emb; %r: the module of cos and sin */
+  {"rotate",
+    "{!P<angles_of>~j|%q\n<turn>~q|%f\n~j|%k\n~g|_1\n<turn>~k|%f\n"
+    "drop {Q%a %c}"
+    "{!Q{q%a}{!q%Aq_proj %Aview} %Atranspose"
+    " {q%c}{!q%Ak_proj %Aview_1} %Atranspose_1}"
+    " %Acos %Asin\n}",
+    NULL},
+  /* %r: the module of cos and sin */
+  {"angles_of",
+    "unsqueeze %Acos %r.to_2 dim=1\n"
+    "unsqueeze %Asin %r.to_3 dim=1\n"
+    "~g|\n",
+    NULL},
+  /* rotate_half of %j; %f: the whole */
+  {"turn",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 end=$r\n"
+    "slice %Asecond%g %j dim=3 start=$r\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "cat %Aturned%g %Aneg%g %Afirst%g dim=-1\n"
+    "drop %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* the same of neighbours */
+  {"turn_pairs",
+    "mul %Amul%g %j %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "mul %Aturned_mul%g %Aturned%g %Asin\n"
+    "drop %Astack%g\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n"
+    "~f|%Aadd%g\n",
+    NULL},
+  /* a layer's keys and values, %K and %V, of new ones, %k and %v: hf_generate.c */
+  {"cached",
+    "{G<cache>}{!G~K|%k\n~V|%v\n}",
+    NULL},
+  /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
+  {"repeat",
+    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    NULL},
+  {"repeat_kv",
+    "slice %Aslice_4 %K dim=0 colon=1\n"
+    "slice %Aslice_5 %Aslice_4 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_2 %Aslice_5 dim=2\n"
+    "slice %Aslice_6 %Aunsqueeze_2 dim=3 colon=1\n"
+    "slice %Aslice_7 %Aslice_6 dim=4 colon=1\n"
+    "expand %Aexpand %Aslice_7 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Akeys %Aexpand shape=[N,$n,%L,$d]\n"
+    "{!/drop %Aslice_7\n}"
+    "slice %Aslice_8 %V dim=0 colon=1\n"
+    "slice %Aslice_9 %Aslice_8 dim=1 colon=1\n"
+    "unsqueeze %Aunsqueeze_3 %Aslice_9 dim=2\n"
+    "slice %Aslice_10 %Aunsqueeze_3 dim=3 colon=1\n"
+    "slice %Aslice_11 %Aslice_10 dim=4 colon=1\n"
+    "expand %Aexpand_1 %Aslice_11 shape=[N,$k,$g,%L,$d]\n"
+    "reshape %Avalues %Aexpand_1 shape=[N,$n,%L,$d]\n"
+    "{!/drop %Aslice_11\n}",
+    NULL},
+  {"repeated",
+    "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
+    NULL},
+  {"attend_plain",
+    "scaled_dot_product_attention %Asdpa "
+    "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
+    "{!g%q %K %V} %s}"
+    "{!w%q %K %V}{D dropout_p=%D}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{w{g{!1<repeated>}}} %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
+    NULL},
+  {"attend",
+    "<attend_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  /* eager_attention_forward with soft capping (Z) */
+  {"eager",
+    "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n~f|%Ascaled\n"
+    "{Zdiv %Acapped.div %Ascaled scalar=1\n"
+    "tanh %Acapped.tanh %Acapped.div\n"
+    "mul %Acapped %Acapped.tanh scalar=1\n~f|%Acapped\n}"
+    "add %Amasked %f %s\n"
+    "softmax %Asoftmax %Amasked dim=-1 dtype=f32\n"
+    "to %Aweights %Asoftmax dtype=model\n~f|%Aweights\n"
+    "drop %Amasked\n"
+    "{!Gdropout %Adropout %Aweights p=%D\n~f|%Adropout\n}"
+    "matmul %Amatmul %f %V\n"
+    "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop{g<repeated>} %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
+    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
+    " %Aview_1 %Atranspose_1}"
+    "{!k %l}{!P %q{!k %k}}\n",
+    NULL},
+  /* Cohere: neighbours are turned, in f32 */
+  {"cohere_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{4&%Aq_norm|%q|q|$n,$d|%Aq_proj\n"
+    "&%Ak_norm|%k|k|$k,$d|%Ak_proj\n}"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n",
+    NULL},
+  {"cohere_rotate",
+    "to %Ato %Atranspose dtype=f32\n"
+    "to %Ato_1 %Atranspose_1 dtype=f32\n"
+    "<angles_of>~j|%Ato\n<turn_pairs>~j|%Ato_1\n~g|_1\n<turn_pairs>"
+    "type_as %Ato_2 %Aadd %Atranspose\n"
+    "type_as %Ato_3 %Aadd_1 %Atranspose\n"
+    "drop {4%q %k}{!4%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose_1 %Ato %Ato_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato_2\n~k|%Ato_3\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  {"parallel_end",
+    "order @input_layernorm.weight\n"
+    "add @add %x %Ao_proj\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "drop{l %x} %n %Ao_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* GPT-2: positions that are learned, one matrix for q, k and v */
+  {"gpt2_embedding",
+    "~B|transformer.\n~N|%Bh.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
+    "{!G<positions>}"
+    "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
+    "<causal>;%Bdrop|x|S\n",
+    NULL},
+  {"gpt2_attention",
+    "~A|@attn.\n"
+    "&@ln_1|%x|n|$h|\n"
+    "linear %Ac_attn %n out_features=$3 conv1d=1\n"
+    "split %Asplit.0,%Asplit.1,%Asplit.2 %Ac_attn split_size_or_sections=$h dim=2\n"
+    "view %Aview %Asplit.1 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Asplit.2 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "<cached><repeat><attend>"
+    "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
+    "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
+    "drop %Ac_attn %Asplit.0 %Asplit.1 %Asplit.2 %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2\n"
+    "add @add %y %x\n"
+    "drop %n\n",
+    NULL},
+  {"gpt2_mlp",
+    "&@ln_2|@add|m|$h|\n"
+    "linear @mlp.c_fc %m out_features=$i conv1d=1\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h conv1d=1\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop {!l{+%Badd_1 }}%x {-%Ac_proj }%y %m{- @mlp.c_proj}\n"
+    "~x|@add_1\n",
+    NULL},
+  {"gpt2_last",
+    "&%Bln_f|%x|n|$h|\n"
+    "view %Bview_1 %n shape=[N,S,$h]\n"
+    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "~E|%n \n~n|%Bview_1\n",
+    NULL},
+  /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
+  {"phi3_qkv",
+    "linear %Aqkv_proj %n out_features=$4 bias=0\n"
+    "slice %Aslice %Aqkv_proj dim=2 end=$Q\n"
+    "slice %Aslice_1 %Aqkv_proj dim=2 start=$Q end=$5\n"
+    "slice %Aslice_2 %Aqkv_proj dim=2 start=$5\n"
+    "view %Aview %Aslice shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %Aslice_1 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    NULL},
+  {"rotated",
+    "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
+    "slice %Apassed %q dim=3 start=$R\n"
+    "{Jexpand %Arotated_1 %k shape=[N,$k,S,$d]\n}{!Jslice %Arotated_1 %k dim=3 end=$R\n}"
+    "slice %Apassed_1 %k dim=3 start=$R\n",
+    NULL},
+  {"phi3_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>cat %Aall %f %Apassed dim=-1\n"
+    "~j|%Arotated_1\n~g|_1\n<turn>cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop %Aslice %Aslice_1 %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"phi3_o_proj",
+    "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
+    "order %Aqkv_proj\n"
+    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
+    "add @add %x %y\n"
+    "drop %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"fused_mlp",
+    "linear @mlp.gate_up_proj %m out_features=$6 bias=0\n"
+    "chunk @mlp.chunk.0,@mlp.chunk.1 @mlp.gate_up_proj chunks=2 dim=-1\n"
+    "^@mlp.activation_fn|@mlp.chunk.0|a\n"
+    "mul @mlp.mul @mlp.chunk.1 %a\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h bias=0\n",
+    NULL},
+  {"phi3_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "~u|@mlp.down_proj\n;@resid_mlp_dropout|u|C\n"
+    "add @add_1 @add %u\n"
+    "drop{l %x} @mlp.down_proj\n"
+    "~x|@add_1\n",
+    NULL},
+  /* all matrices before all views (OLMo, StableLM); q: norms of all heads; c: values are clipped */
+  {"all_qkv",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n~q|%Aq_proj\n"
+    "{q&%Aq_norm|%q|q|$Q|-\n}"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n~k|%Ak_proj\n"
+    "{q&%Ak_norm|%k|k|$K|-\n}"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %k shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~f|%q %k \n~a|%q\n~c|%k\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n",
+    NULL},
+  /* in f32, and back */
+  {"rotate_f32",
+    "<angles_of>~j|%q\n<turn>~j|%k\n~g|_1\n<turn>"
+    "type_as %Ato %Aadd %k\n"
+    "type_as %Ato_1 %Aadd_1 %k\n"
+    "drop %a %c %Aview %q %Aview_1 %Acos %Asin %Aadd\n"
+    "~q|%Ato\n~k|%Ato_1\n",
+    NULL},
+  {"olmo2_attention",
+    "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\n"
+    "drop %l %q %k\n",
+    NULL},
+  /* norms behind attention and the MLP, none before; e: what they drop */
+  {"behind_norm",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|{4%Ao_proj}{!4-}\n"
+    "add @add %x %y\n~m|@add\n",
+    NULL},
+  {"behind_end",
+    "order @post_attention_layernorm.weight\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|{4@mlp.down_proj}{!4-}\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"olmo_attention",
+    "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n %l %q %k\n",
+    NULL},
+  {"plain_norm_2",
+    "add @add %x %Ao_proj\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"plain_end",
+    "drop %m\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  /* GLM, ERNIE: cosines of neighbours are made of half of them */
+  {"pair_angles",
+    "unsqueeze %Acos_all %r.to_2 dim=1\n"
+    "unsqueeze %Asin_all %r.to_3 dim=1\n"
+    "slice %Acos_half %Acos_all dim=3 end=$r\n"
+    "repeat_interleave %Acos %Acos_half repeats=2 dim=-1\n"
+    "drop %Acos_all\n"
+    "slice %Asin_half %Asin_all dim=3 end=$r\n"
+    "repeat_interleave %Asin %Asin_half repeats=2 dim=-1\n"
+    "drop %Asin_all\n"
+    "~g|\n",
+    NULL},
+  {"glm_rotate",
+    "<pair_angles><rotated>"
+    "~j|%Arotated\n<turn_pairs>~j|%Arotated_1\n~g|_1\n<turn_pairs>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"glm_end",
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "add @add_1 @add @mlp.down_proj\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"glm4_norms",
+    "&@post_self_attn_layernorm|%Ao_proj|y|$h|%Ao_proj\n"
+    "add @add %x %y\n"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"glm4_end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight @post_self_attn_layernorm.weight\n"
+    "drop %m @mlp.gate_up_proj @mlp.chunk.0\n"
+    "&@post_mlp_layernorm|@mlp.down_proj|y|$h|@mlp.down_proj\n"
+    "add @add_1 @add %y\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  {"turn_pairs_f32",
+    "to %Ato%g %j dtype=f32\n"
+    "mul %Amul%g %Ato%g %Acos\n"
+    "slice %Afirst%g %j dim=3 step=2\n"
+    "slice %Asecond%g %j dim=3 start=1 step=2\n"
+    "neg %Aneg%g %Asecond%g\n"
+    "stack %Astack%g %Aneg%g %Afirst%g dim=-1\n"
+    "flatten %Aturned%g %Astack%g start_dim=-2\n"
+    "drop %Afirst%g %Asecond%g\n"
+    "to %Aturned_f32%g %Aturned%g dtype=f32\n"
+    "drop %Astack%g\n"
+    "mul %Aturned_mul%g %Aturned_f32%g %Asin\n"
+    "add %Aadd%g %Amul%g %Aturned_mul%g\n",
+    NULL},
+  {"ernie_rotate",
+    "<pair_angles>~j|%q\n<turn_pairs_f32>~j|%k\n~g|_1\n<turn_pairs_f32>"
+    "type_as %Aback %Aadd %q\n"
+    "type_as %Aback_1 %Aadd_1 %q\n"
+    "drop %Aq_proj %Aview %Ak_proj %Aview_1 %k %Acos %Asin %Aadd\n"
+    "~q|%Aback\n~k|%Aback_1\n",
+    NULL},
+  /* Phi, StableLM: a part of a head is rotated */
+  {"phi_rotate",
+    "<rotated><angles_of>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "drop %Arotated %Arotated_1 %Acos %Asin\n"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n",
+    NULL},
+  {"phi_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv>"
+    "{4&%Aq_layernorm|%q|q|$d|%Aq_proj %Aview\n"
+    "&%Ak_layernorm|%k|k|$d|%Ak_proj %Aview_1\n}"
+    "<phi_rotate>"
+    "{!4~a|%Aq_proj %Aview %Atranspose\n~c|%Ak_proj %Aview_1 %Atranspose_1\n}"
+    "{4~a|%q\n~c|%k\n}"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h\n"
+    "{4order %Aq_layernorm %Ak_layernorm\n}"
+    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "~y|%Adense\n;@resid_dropout|y|C\n",
+    NULL},
+  {"phi_mlp",
+    "linear @mlp.fc1 %n out_features=$i\n"
+    "^@mlp.activation_fn|@mlp.fc1|a\n"
+    "linear @mlp.fc2 %a out_features=$h\n"
+    "order @input_layernorm\n"
+    "~u|@mlp.fc2\n;@resid_dropout_1|u|C\n"
+    "add @add %y %u\n"
+    "add @add_1 @add %x\n"
+    "drop %n {-%Adense }%y{- @mlp.fc2} %u\n"
+    "~x|@add_1\n",
+    NULL},
+  {"phi_last",
+    "&%Bfinal_layernorm|%x|n|$h|\n"
+    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    NULL},
+  {"stablelm_attention",
+    "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
+    "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
+    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    NULL},
+  {"stablelm_end",
+    "~u|@mlp.down_proj\n;@dropout|u|C\n",
+    NULL},
+  /* StarCoder2 */
+  {"starcoder2_attention",
+    "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n"
+    "{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"starcoder2_mlp",
+    "linear @mlp.c_fc %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act|@mlp.c_fc|a\n"
+    "linear @mlp.c_proj %a out_features=$h{!u bias=0}\n"
+    "order @input_layernorm @post_attention_layernorm\n"
+    "~u|@mlp.c_proj\n;@mlp.dropout|u|C\n"
+    "drop %m\n"
+    "add @add_1 @add %u\n"
+    "~f|{- @mlp.c_proj}\n<let_go>~x|@add_1\n",
+    NULL},
+  /* a layer's input, of the first only what is not the embedding, and %f */
+  {"let_go",
+    "{ldrop %x%f\n}{!l{!+drop %x%f\n}{+{-drop%f\n}}}",
+    NULL},
+  {"embed_dropout",
+    ";%Bdropout|x|S\n",
+    NULL},
+  /* GPT-NeoX: heads of q, k and v one behind the other */
+  {"neox_embedding",
+    "~B|gpt_neox.\n~N|%Blayers.\n"
+    "embedding %Bembed_in %I num_embeddings=$v embedding_dim=$h\n~t|%Bembed_in\n~x|%t\n"
+    "<masks>;%Bemb_dropout|x|S\n~e|%x\n",
+    NULL},
+  {"neox_attention",
+    "~A|@attention.\n"
+    "&@input_layernorm|%x|n|$h|\n"
+    "linear %Aquery_key_value %n out_features=$3{!b bias=0}\n"
+    "view %Aview %Aquery_key_value shape=[N,S,$n,$9]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "chunk %Achunk.0,%Achunk.1,%Achunk.2 %Atranspose chunks=3 dim=-1\n"
+    "~q|%Achunk.0\n~k|%Achunk.1\n~v|%Achunk.2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "~y|%Adense\n;@post_attention_dropout|y|C\n",
+    NULL},
+  /* Z: attention and MLP side by side */
+  {"neox_mlp",
+    "{!Zadd @add %y %x\n~m|@add\n}"
+    "&@post_attention_layernorm|{Z%x}{!Z@add}|m|$h|\n"
+    "order %Aquery_key_value %Adense\n"
+    "linear @mlp.dense_h_to_4h %m out_features=$i\n"
+    "^@mlp.act|@mlp.dense_h_to_4h|a\n"
+    "linear @mlp.dense_4h_to_h %a out_features=$h\n"
+    "drop %m\n"
+    "~u|@mlp.dense_4h_to_h\n;@post_mlp_dropout|u|C\n"
+    "{Zadd @add %u %y\n"
+    "add @add_1 @add %x\n"
+    "drop {-%Adense }%y{- @mlp.dense_4h_to_h} %u\n}"
+    "{!Zadd @add_1 %u @add\n~f|{- %Adense @mlp.dense_4h_to_h}\n<let_go>}"
+    "~x|@add_1\n",
+    NULL},
+  {"neox_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    NULL},
+  /* Nemotron */
+  {"nemotron_rotate",
+    "<angles_of><rotated>~j|%Arotated\n<turn>~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %Aadd %Apassed dim=-1\n"
+    "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Arotated %Apassed %Arotated_1 %Aadd\n"
+    "~q|%Aall\n~k|%Aall_1\n",
+    NULL},
+  {"nemotron_order",
+    "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
+    NULL},
+  /* ---- what stands between, and behind ---- */
+  {"norm_2",
+    "{Ymul @mul %Ao_proj scalar=1\n}"
+    "add @add %x {Y@mul}{!Y%Ao_proj}\n"
+    "{Ydrop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n",
+    NULL},
+  {"gated",
+    "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.gate_proj|a\n"
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "mul @mlp.mul %a @mlp.up_proj\n"
+    "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n",
+    NULL},
+  {"plain",
+    "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
+    "^@mlp.act_fn|@mlp.up_proj|a\n"
+    "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n",
+    NULL},
+  {"end",
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "drop %m\n"
+    "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
+    "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
+    "{Ydrop{l %x} @mlp.down_proj\n}"
+    "{!Y{ldrop %x\n}}"
+    "~x|@add_1\n",
+    NULL},
+  /* norms of what attention and the MLP give, and before both (Gemma) */
+  {"norm_2_3",
+    "&@post_attention_layernorm|%Ao_proj|y|$h|\n"
+    "add @add %x %y\n"
+    "&@pre_feedforward_layernorm|@add|m|$h|\n",
+    NULL},
+  {"end_4",
+    "order @input_layernorm.weight @post_attention_layernorm.weight "
+    "@pre_feedforward_layernorm.weight\n"
+    "drop %m\n"
+    "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
+    "add @add_1 @add %y\n"
+    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "~x|@add_1\n",
+    NULL},
+  {"cosines",
+    "{!R %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{R{h %Brotary_emb.to_2 %Brotary_emb.to_3}"
+    "{i %Brotary_emb_local.to_2 %Brotary_emb_local.to_3}}",
+    NULL},
+  {"frequencies",
+    "{!n{!Rbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{R{hbuffer %Brotary_emb.original_inv_freq shape=[$r] dtype=f32\n}"
+    "{ibuffer %Brotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}}}",
+    NULL},
+  {"last_norm",
+    "&%Bnorm|%x|n|$h|+%e{!G %Badd %Bunsqueeze{e{F %Bwhere}{O %Bsliding.where}}"
+    "{!e{W %Bsliding.logical_and_1 %Bsliding.mask}}}{G%Z}<cosines>\n",
+    NULL},
+  /* what a head's values, %o, go through */
+  {"logits",
+    "~o|lm_head\n"
+    "{Mmul logits lm_head scalar=1\n~o|logits\n}"
+    "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
+    "{Vdiv capped.div lm_head scalar=1\n"
+    "tanh capped.tanh capped.div\n"
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
+    NULL},
+
+  /* the head, and ForCausalLMLoss */
+  {"loss",
+    "slice slice %n dim=0 colon=1\n"
+    "slice slice_1 slice dim=1 colon=1\n"
+    "slice slice_2 slice_1 dim=2 colon=1\n"
+    "expand alias slice_2 shape=[N,S,$h]\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
+    "<logits>"
+    "to to %o dtype=f32\n"
+    "pad pad labels pad=0,1\n"
+    "slice slice_3 pad dim=1 start=1\n"
+    "contiguous contiguous slice_3\n"
+    "view view to shape=[N*S,$v]\n"
+    "view view_1 contiguous shape=[N*S]\n"
+    "view to_1 view_1 shape=[N*S]\n"
+    "drop contiguous\n"
+    "cross_entropy loss view to_1\n"
+    "drop %E%n alias %o to pad\n"
+    "<frequencies>"
+    "{'f<#falcon_mamba_buffers>}"
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+};
+
+#define VRAM__HF_GEMMA3(names)                                                                     \
+  "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
+
+/* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
+   slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
+static const vram__hf_lines vram__hf_decoder_rows[] = {
+  {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+  {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"qwen3", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"arcee", "", "hidden_act", "relu2", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
+  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+  {"gemma3_text", VRAM__HF_GEMMA3("")},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
+    "<scaled_embedding><eager_masks><rope>",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 0, 0},
+  {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+  {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
+    "<last_norm>", 0, 0},
+  {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "~m|%n\n<gated><parallel_end>",
+    "<last_norm>", 0, 0},
+  {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+  {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+  {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+  {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
+    "<last_norm>", 0, 0},
+  {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
+    "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
+    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+  {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
+    "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
+    "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
+    "<embedding><masks><embed_dropout><rope>",
+    "<starcoder2_attention><starcoder2_mlp>",
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
+    0, 0},
+  {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
+    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+  {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
+    "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
+    "<last_norm>", 0, 0},
+  {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "~y|%Ao_proj\n;%Adropout|y|C\n"
+    "drop %n %l %q %k\n"
+    "add @add %x %y\n{-drop %Ao_proj\n}"
+    "&@post_attention_layernorm|@add|m|$h|\n<gated>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
+    "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
+    "<last_norm>", 0, 0},
+  {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><qkv><rotate>"
+    "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
+    "<last_norm>", 0, 0},
+  {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "~n|%x\n<qkv><rotate><cached><repeat><attend>"
+    "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
+    "<last_norm>", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_decoder_parts;
+  b.parts = sizeof vram__hf_decoder_parts / sizeof *vram__hf_decoder_parts;
+  b.row = vram__hf_decoder_rows;
+  b.rows = sizeof vram__hf_decoder_rows / sizeof *vram__hf_decoder_rows;
+  return b;
+}
+
+/* >>read/hf_lines_experts    lines of decoders with experts (integrations/moe.py): their parts, and
+   of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_expert_parts[] = {
+  /* a router: of Qwen, of Mixtral */
+  {"router",
+    "~M|@mlp.\n~v|@mlp.view\n"
+    "view @mlp.view %m shape=[N*S,$h]\n"
+    "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+    "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+    "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+    "{Ksum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+    "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n}"
+    "type_as @mlp.gate.to {K@mlp.gate.div}{!K@mlp.gate.topk} @mlp.gate.linear\n"
+    "drop @mlp.gate.reshape @mlp.gate.softmax{K @mlp.gate.topk}\n"
+    "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n",
+    NULL},
+  {"mixtral_router",
+    "~M|@mlp.\n~v|@mlp.view\n"
+    "view @mlp.view %m shape=[N*S,$h]\n"
+    "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
+    "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
+    "to @mlp.gate.to @mlp.gate.linear dtype=f32\n"
+    "softmax @mlp.gate.softmax @mlp.gate.to dim=-1\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
+    "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n"
+    "drop @mlp.gate.reshape @mlp.gate.softmax\n"
+    "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
+    NULL},
+  /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
+  {"grouped",
+    "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
+    "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
+    "floor_divide %Mexperts.floor_divide %Mexperts.sort.i scalar=1\n"
+    "index %Mexperts.index %v %Mexperts.floor_divide\n"
+    "index %Mexperts.index_1 %Mexperts.reshape %Mexperts.sort.i\n"
+    "to %Mexperts.to %Mexperts.sort dtype=i32\n"
+    "histc %Mexperts.histc %Mexperts.to bins=$e\n"
+    "cumsum %Mexperts.cumsum %Mexperts.histc dim=0 dtype=i32\n",
+    NULL},
+  {"grouped_up",
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "transpose %Mexperts.transpose %Mexperts.gate_up_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.transpose %Mexperts.cumsum\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.grouped_mm chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %Mexperts.grouped_mm %Mexperts.chunk.0\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"grouped_down",
+    "transpose %Mexperts.transpose_1 %Mexperts.down_proj dim0=-2 dim1=-1\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.transpose_1 %Mexperts.cumsum\n"
+    "drop %Mexperts.mul\n",
+    NULL},
+  {"grouped_sum",
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
+    "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
+    "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
+    "index %Mexperts.index_2 %Mexperts.mul_1 %Mexperts.empty\n"
+    "view %Mexperts.view %Mexperts.index_2 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
+    "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
+    "%Mexperts.index_2\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  /* the same, and the rest of the layer */
+  {"experts",
+    "~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
+    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape @mlp.reshape %o shape=[N,S,$h]\n"
+    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} %o\n"
+    "~x|@add_1\n",
+    NULL},
+  /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
+  {"experts_one",
+    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
+    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
+    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
+    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
+    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
+    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
+    "drop @mlp.experts.column\n"
+    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
+    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
+    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
+    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
+    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
+    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
+    "drop @mlp.experts.up\n"
+    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
+    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
+    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
+    "drop @mlp.experts.mul @mlp.experts.column_1\n"
+    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
+    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
+    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
+    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
+    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
+    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
+    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
+    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
+    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} @mlp.experts.to_3\n"
+    "~x|@add_1\n",
+    NULL},
+  /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
+  {"grouping_router",
+    "~M|@mlp.\n~v|@mlp.view\n~W|@mlp.gate.mul\n~C|@mlp.gate.topk_2.i\n"
+    "view @mlp.gate.view %m shape=[N*S,$h]\n"
+    "to @mlp.gate.to @mlp.gate.view dtype=f32\n"
+    "parameter @mlp.gate.weight shape=[$e,$h]\n"
+    "to @mlp.gate.to_1 @mlp.gate.weight dtype=f32\n"
+    "linear @mlp.gate.linear @mlp.gate.to @mlp.gate.to_1 out_features=$e\n"
+    "sigmoid @mlp.gate.sigmoid @mlp.gate.linear\n"
+    "buffer @mlp.gate.e_score_correction_bias shape=[$e] dtype=f32\n"
+    "add @mlp.gate.add @mlp.gate.sigmoid @mlp.gate.e_score_correction_bias\n"
+    "view @mlp.gate.view_1 @mlp.gate.add shape=[N*S,$G,$E]\n"
+    "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.view_1 k=2 dim=-1\n"
+    "sum @mlp.gate.sum @mlp.gate.topk dim=-1\n"
+    "topk @mlp.gate.topk_1,@mlp.gate.topk_1.i @mlp.gate.sum k=$U dim=-1\n"
+    "zeros @mlp.gate.zeros @mlp.gate.sum shape=[N*S,$G]\n"
+    "scatter @mlp.gate.scatter @mlp.gate.zeros @mlp.gate.topk_1.i dim=1 scalar=1 inplace=1\n"
+    "unsqueeze @mlp.gate.unsqueeze @mlp.gate.scatter dim=-1\n"
+    "expand @mlp.gate.expand @mlp.gate.unsqueeze shape=[N*S,$G,$E]\n"
+    "reshape @mlp.gate.reshape @mlp.gate.expand shape=[N*S,$e]\n"
+    "{!6drop @mlp.gate.unsqueeze\n}"
+    "to @mlp.gate.to_2 @mlp.gate.reshape dtype=bool\n"
+    "logical_not @mlp.gate.logical_not @mlp.gate.to_2\n"
+    "masked_fill @mlp.gate.masked_fill @mlp.gate.add @mlp.gate.logical_not\n"
+    "topk @mlp.gate.topk_2,@mlp.gate.topk_2.i @mlp.gate.masked_fill k=$t dim=-1\n"
+    "gather @mlp.gate.gather @mlp.gate.sigmoid @mlp.gate.topk_2.i dim=1\n"
+    "{Ksum @mlp.gate.sum_1 @mlp.gate.gather dim=-1 keepdim=1\n"
+    "add @mlp.gate.add_1 @mlp.gate.sum_1 scalar=1\n"
+    "div @mlp.gate.div @mlp.gate.gather @mlp.gate.add_1 inplace=1\n}"
+    "mul @mlp.gate.mul @mlp.gate.{Kdiv}{!Kgather} scalar=1\n"
+    "drop @mlp.gate.view @mlp.gate.sigmoid @mlp.gate.sum @mlp.gate.topk_1.i @mlp.gate.zeros "
+    "@mlp.gate.scatter{6 @mlp.gate.unsqueeze @mlp.gate.expand} @mlp.gate.reshape "
+    "@mlp.gate.masked_fill{K @mlp.gate.gather @mlp.gate.add_1}\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  /* a layer with experts, and with such that all tokens go through (DeepseekV3MoE) */
+  {"shared_experts",
+    "linear @mlp.shared_experts.gate_proj %m out_features=$s bias=0\n"
+    "^@mlp.shared_experts.act_fn|@mlp.shared_experts.gate_proj|a\n"
+    "linear @mlp.shared_experts.up_proj %m out_features=$s bias=0\n"
+    "mul @mlp.shared_experts.mul %a @mlp.shared_experts.up_proj\n"
+    "linear @mlp.shared_experts.down_proj @mlp.shared_experts.mul out_features=$h bias=0\n",
+    NULL},
+  {"grouping_experts",
+    "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "view @mlp.view_1 %o shape=[N,S,$h]\n"
+    "drop @mlp.view\n"
+    "<shared_experts>"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "add @mlp.add @mlp.view_1 @mlp.shared_experts.down_proj\n"
+    "drop %m @mlp.gate.linear %C %W %o\n"
+    "add @add_1 @add @mlp.add\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
+static const vram__hf_lines vram__hf_expert_rows[] = {
+  {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<last_norm>", 1, 8},
+  {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_expert_parts;
+  b.parts = sizeof vram__hf_expert_parts / sizeof *vram__hf_expert_parts;
+  b.row = vram__hf_expert_rows;
+  b.rows = sizeof vram__hf_expert_rows / sizeof *vram__hf_expert_rows;
+  return b;
+}
+
+/* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
+   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+ */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_encoder_parts[] = {
+  {"encoder_inputs",
+    "input input_ids i64 [N,S]\n"
+    "{minput labels i64 [N,S]\n}{tinput labels i64 [N]\n}",
+    NULL},
+  {"places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n"
+    "slice %Bembeddings.slice %Bembeddings.position_ids dim=0 colon=1\n"
+    "slice %Bembeddings.slice_1 %Bembeddings.slice dim=1 end=S\n",
+    NULL},
+  {"bert_embeddings",
+    "<places>"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "expand %Bembeddings.expand %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.slice_1 dim=1\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$E\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$E\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$E\n"
+    "order %Bembeddings.token_type_embeddings\n"
+    "add %Bembeddings.add_1 %Bembeddings.add %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_1 normalized_shape=$E\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.slice_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"project",
+    "{blinear %Bembeddings_project %x out_features=$h\n{+drop %E\n}~x|%Bembeddings_project\n}",
+    NULL},
+  /* create_position_ids_from_input_ids: tokens that pad have none */
+  {"roberta_embeddings",
+    "ne %Bembeddings.ne %I scalar=1\n"
+    "to %Bembeddings.to %Bembeddings.ne dtype=i32\n"
+    "cumsum %Bembeddings.cumsum %Bembeddings.to dim=1\n"
+    "type_as %Bembeddings.type_as %Bembeddings.cumsum %Bembeddings.to\n"
+    "add %Bembeddings.add %Bembeddings.type_as scalar=1\n"
+    "mul %Bembeddings.mul %Bembeddings.add %Bembeddings.to\n"
+    "to %Bembeddings.to_1 %Bembeddings.mul dtype=i64\n"
+    "add %Bembeddings.add_1 %Bembeddings.to_1 scalar=1\n"
+    "drop %Bembeddings.to %Bembeddings.mul\n"
+    "buffer %Bembeddings.token_type_ids shape=[1,$p] dtype=i64\n"
+    "view %Bembeddings.to_2 %Bembeddings.token_type_ids shape=[1,$p]\n"
+    "expand %Bembeddings.expand %Bembeddings.to_2 shape=[N,$p]\n"
+    "gather %Bembeddings.gather %Bembeddings.expand %Bembeddings.add_1 dim=1\n"
+    "drop %Bembeddings.to_2\n"
+    "expand %Bembeddings.expand_1 %Bembeddings.gather shape=[N,S]\n"
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "embedding %Bembeddings.token_type_embeddings %Bembeddings.expand_1 num_embeddings=$y embedding_dim=$h\n"
+    "add %Bembeddings.add_2 %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings\n"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.add_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add_3 %Bembeddings.add_2 %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add_3 normalized_shape=$h\n"
+    "{x<order_places>}{!x{!m{!t<order_places>}}}"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.add_1 %Bembeddings.gather %Bembeddings.expand_1 %Bembeddings.word_embeddings "
+    "%Bembeddings.token_type_embeddings %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+  {"order_places",
+    "order %Bembeddings.position_embeddings\n",
+    NULL},
+  /* XLM-RoBERTa and CamemBERT (no x) define their heads before the encoder */
+  {"order_encoder",
+    "order %Bembeddings.word_embeddings %Bembeddings.token_type_embeddings %Bembeddings.LayerNorm "
+    "%Bembeddings.position_embeddings<each_layer>\n",
+    NULL},
+  {"ordered_layer",
+    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
+    NULL},
+  {"distilbert_embeddings",
+    "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "<places>"
+    "embedding %Bembeddings.position_embeddings %Bembeddings.slice_1 num_embeddings=$p embedding_dim=$h\n"
+    "add %Bembeddings.add %Bembeddings.word_embeddings %Bembeddings.position_embeddings\n"
+    "layer_norm %Bembeddings.LayerNorm %Bembeddings.add normalized_shape=$h\n"
+    "~x|%Bembeddings.LayerNorm\n~E|%x\n;%Bembeddings.dropout|x|S\n"
+    "drop %Bembeddings.word_embeddings %Bembeddings.slice_1 %Bembeddings.position_embeddings\n"
+    "~t|%Bembeddings.word_embeddings\n",
+    NULL},
+
+  /* attention: %q, %k, %v the names of its matrices */
+  {"encoder_attention",
+    "linear %q %x out_features=$h\n"
+    "view %Aview %q shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %k %x out_features=$h\n"
+    "view %Aview_1 %k shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "linear %v %x out_features=$h\n"
+    "view %Aview_2 %v shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "scaled_dot_product_attention %Asdpa %Atranspose %Atranspose_1 %Atranspose_2{D dropout_p=%D}\n"
+    "reshape %Areshape %Asdpa shape=[N,$n,S,$d]\n"
+    "transpose %Atranspose_3 %Areshape dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_3\n"
+    "drop %Asdpa %Areshape\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$h]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n",
+    NULL},
+  {"attended",
+    "%q %Aview %Atranspose %k %Aview_1 %Atranspose_1 %v %Aview_2 %Atranspose_2",
+    NULL},
+  {"bert_layer",
+    "~A|@attention.self.\n~q|%Aquery\n~k|%Akey\n~v|%Avalue\n<encoder_attention>"
+    "drop <attended> %Acontiguous\n"
+    "linear @attention.output.dense %Acontiguous_1 out_features=$h\n"
+    "~y|@attention.output.dense\n;@attention.output.dropout|y|C\n"
+    "add @attention.output.add %y %x\n"
+    "layer_norm @attention.output.LayerNorm @attention.output.add normalized_shape=$h\n"
+    "drop %Acontiguous_1 {-@attention.output.dense }%y\n"
+    "linear @intermediate.dense @attention.output.LayerNorm out_features=$i\n"
+    "^@intermediate.intermediate_act_fn|@intermediate.dense|a\n"
+    "linear @output.dense %a out_features=$h\n"
+    "~y|@output.dense\n;@output.dropout|y|C\n"
+    "add @output.add %y @attention.output.LayerNorm\n"
+    "layer_norm @output.LayerNorm @output.add normalized_shape=$h\n"
+    "drop{o{+{!b %E}} %e}{l %x} @attention.output.LayerNorm %a {-@output.dense }%y\n"
+    "~x|@output.LayerNorm\n",
+    NULL},
+  {"distilbert_layer",
+    "~A|@attention.\n~q|%Aq_lin\n~k|%Ak_lin\n~v|%Av_lin\n<encoder_attention>"
+    "drop %Acontiguous\n"
+    "linear %Aout_lin %Acontiguous_1 out_features=$h\n"
+    "drop <attended>\n"
+    "add @add %Aout_lin %x\n"
+    "layer_norm @sa_layer_norm @add normalized_shape=$h\n"
+    "drop %Aout_lin\n"
+    "linear @ffn.lin1 @sa_layer_norm out_features=$i\n"
+    "^@ffn.activation|@ffn.lin1|a\n"
+    "linear @ffn.lin2 %a out_features=$h\n"
+    "~y|@ffn.lin2\n;@ffn.dropout|y|C\n"
+    "add @add_1 %y @sa_layer_norm\n"
+    "layer_norm @output_layer_norm @add_1 normalized_shape=$h\n"
+    "drop{o{+{!b %E}} %e}{l %x} @sa_layer_norm {-@ffn.lin2 }%y\n"
+    "~x|@output_layer_norm\n",
+    NULL},
+
+  /* ---- heads ---- */
+  {"first_token",
+    "slice %p.slice %x dim=0 colon=1\n"
+    "select %p.select %p.slice dim=1 index=0\n",
+    NULL},
+  {"pooler",
+    "~p|%Bpooler\n<first_token>"
+    "linear %Bpooler.dense %Bpooler.select out_features=$h\n"
+    "tanh %Bpooler.activation %Bpooler.dense\n"
+    "drop {+%E }%e %Bpooler.select\n",
+    NULL},
+  /* a bare model's: the mean of what it gives */
+  {"bare",
+    "{v<pooler>}"
+    "to to %x dtype=f32\n"
+    "mean mean to\n"
+    "drop %x{v %Bpooler.activation}\n",
+    NULL},
+  {"bare_end",
+    "output mean\n"
+    "infer %x{v %Bpooler.activation}\n",
+    NULL},
+  /* %o: logits, %j: labels, %i: what goes with them */
+  {"token_loss",
+    "view view %o shape=[N*S,$v]\n"
+    "view view_1 %j shape=[N*S]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x %o%i\n",
+    NULL},
+  {"class_loss",
+    "view view %o shape=[N,$7]\n"
+    "view view_1 %j shape=[N]\n"
+    "cross_entropy loss view view_1\n"
+    "drop %x%i\n",
+    NULL},
+  {"encoder_end",
+    "output loss\n"
+    "infer %o\n",
+    NULL},
+  {"bert_head",
+    "{mlinear cls.predictions.transform.dense %x out_features=$h\n"
+    "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
+    "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
+    "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"roberta_places",
+    "buffer %Bembeddings.position_ids shape=[1,$p] dtype=i64\n",
+    NULL},
+  {"roberta_head",
+    "{mlinear lm_head.dense %x out_features=$h\n"
+    "gelu lm_head.gelu lm_head.dense\n"
+    "layer_norm lm_head.layer_norm lm_head.gelu normalized_shape=$h\n"
+    "{!x<order_encoder>}"
+    "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
+    "view to labels shape=[N,S]\n"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
+    "view to labels shape=[N]\n"
+    "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
+    "{!m{!t<bare><roberta_places><bare_end>}}",
+    NULL},
+  {"class_head",
+    "~p|classifier\n<first_token>"
+    "slice classifier.slice_1 classifier.select dim=1 colon=1\n"
+    "~y|classifier.slice_1\n;classifier.dropout|y|9\n"
+    "linear classifier.dense %y out_features=$h\n"
+    "{=drop classifier.slice_1\n}",
+    NULL},
+  {"class_output",
+    "~f|%y\n;classifier.dropout_1|y|9\n"
+    "linear classifier.out_proj %y out_features=$7\n"
+    "{=drop %f\n}"
+    "~o|classifier.out_proj\n",
+    NULL},
+  {"electra_head",
+    "{mlinear generator_predictions.dense %x out_features=$E\n"
+    "gelu generator_predictions.activation.gelu generator_predictions.dense\n"
+    "layer_norm generator_predictions.LayerNorm generator_predictions.activation.gelu normalized_shape=$E\n"
+    "order generator_predictions.dense\n"
+    "linear generator_lm_head generator_predictions.LayerNorm out_features=$v{T weights=%t}\n"
+    "~o|generator_lm_head\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t<class_head>gelu classifier.activation.gelu classifier.dense\n~y|classifier.activation.gelu\n<class_output>"
+    "~j|labels\n~i| classifier.out_proj\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+  {"distilbert_head",
+    "{mlinear vocab_transform %x out_features=$h\n"
+    "^activation|vocab_transform|a\n"
+    "layer_norm vocab_layer_norm %a normalized_shape=$h\n"
+    "linear vocab_projector vocab_layer_norm out_features=$v{T weights=%t}\n"
+    "~o|vocab_projector\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "{t~p|first\n<first_token>"
+    "linear pre_classifier first.select out_features=$h\n"
+    "relu relu pre_classifier\n"
+    "~y|relu\n;dropout|y|9\n"
+    "linear classifier %y out_features=$7\n"
+    "~o|classifier\n~j|labels\n~i|{= relu} %y classifier\n<class_loss><encoder_end>}"
+    "{!m{!t<bare><bare_end>}}",
+    NULL},
+};
+
+static const vram__hf_lines vram__hf_encoder_rows[] = {
+  {"bert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|bert.\n}{t~B|bert.\n}~N|%Bencoder.layer.\n<bert_embeddings>~e|%x\n",
+    "<bert_layer>", "<bert_head>", 0, 0},
+  {"electra", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|electra.\n}{t~B|electra.\n}~N|%Bencoder.layer.\n<bert_embeddings><project>~e|%x\n",
+    "<bert_layer>", "<electra_head>", 0, 0},
+  {"roberta", "nx", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"distilbert", "n", "activation", "gelu", "layer_norm",
+    "{m~B|distilbert.\n}{t~B|distilbert.\n}~N|%Btransformer.layer.\n<distilbert_embeddings>~e|%x\n",
+    "<distilbert_layer>", "<distilbert_head>", 0, 0},
+  {"xlm-roberta", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+  {"camembert", "n", "hidden_act", "gelu", "layer_norm",
+    "{m~B|roberta.\n}{t~B|roberta.\n}~N|%Bencoder.layer.\n<roberta_embeddings>~e|%x\n",
+    "<bert_layer>", "<roberta_head>", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_encoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_encoder_parts;
+  b.parts = sizeof vram__hf_encoder_parts / sizeof *vram__hf_encoder_parts;
+  b.row = vram__hf_encoder_rows;
+  b.rows = sizeof vram__hf_encoder_rows / sizeof *vram__hf_encoder_rows;
+  return b;
+}
+
+/* >>read/hf_lines_latent    lines of decoders with latent attention (models/deepseek_v3): their
+   parts, and of which ones the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_latent_parts[] = {
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
+  {"latent",
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
+    "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
+    "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
+    "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
+    "split_size_or_sections=$y,$j dim=-1\n"
+    "linear @self_attn.kv_a_proj_with_mqa %n out_features=$x{!b bias=0}\n"
+    "split @self_attn.kv_nope,@self_attn.k_rot @self_attn.kv_a_proj_with_mqa "
+    "split_size_or_sections=$c,$j dim=-1\n"
+    "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
+    "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
+    "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
+    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    NULL},
+  {"latent_pairs",
+    "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze @self_attn.slice dim=1\n"
+    "slice @self_attn.slice_1 %r.to_3 dim=2 end=$r\n"
+    "unsqueeze @self_attn.unsqueeze_1 @self_attn.slice_1 dim=1\n"
+    "slice @self_attn.slice_2 @self_attn.q_rot dim=3 step=2\n"
+    "slice @self_attn.slice_3 @self_attn.q_rot dim=3 start=1 step=2\n"
+    "slice @self_attn.slice_4 @self_attn.view_2 dim=3 step=2\n"
+    "slice @self_attn.slice_5 @self_attn.view_2 dim=3 start=1 step=2\n"
+    "mul @self_attn.mul @self_attn.slice_2 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_1 @self_attn.slice_3 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.slice_3 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_3 @self_attn.slice_2 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul_2 @self_attn.mul_3\n"
+    "cat @self_attn.cat @self_attn.sub @self_attn.add dim=-1\n"
+    "mul @self_attn.mul_4 @self_attn.slice_4 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_5 @self_attn.slice_5 @self_attn.unsqueeze_1\n"
+    "sub @self_attn.sub_1 @self_attn.mul_4 @self_attn.mul_5\n"
+    "mul @self_attn.mul_6 @self_attn.slice_5 @self_attn.unsqueeze\n"
+    "mul @self_attn.mul_7 @self_attn.slice_4 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_6 @self_attn.mul_7\n"
+    "cat @self_attn.cat_1 @self_attn.sub_1 @self_attn.add_1 dim=-1\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.slice "
+    "@self_attn.unsqueeze @self_attn.slice_1 @self_attn.unsqueeze_1 @self_attn.slice_2 "
+    "@self_attn.slice_3 @self_attn.slice_4 @self_attn.slice_5\n"
+    "~q|@self_attn.cat\n~k|@self_attn.cat_1\n",
+    NULL},
+  {"latent_halves",
+    "unsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
+    "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
+    "mul @self_attn.mul @self_attn.q_rot @self_attn.unsqueeze\n"
+    "slice @self_attn.slice @self_attn.q_rot dim=3 end=$r\n"
+    "slice @self_attn.slice_1 @self_attn.q_rot dim=3 start=$r\n"
+    "neg @self_attn.neg @self_attn.slice_1\n"
+    "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
+    "drop @self_attn.slice_1\n"
+    "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
+    "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
+    "mul @self_attn.mul_2 @self_attn.view_2 @self_attn.unsqueeze\n"
+    "slice @self_attn.slice_2 @self_attn.view_2 dim=3 end=$r\n"
+    "slice @self_attn.slice_3 @self_attn.view_2 dim=3 start=$r\n"
+    "neg @self_attn.neg_1 @self_attn.slice_3\n"
+    "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
+    "drop @self_attn.slice_3\n"
+    "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
+    "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
+    "drop @self_attn.q_rot @self_attn.k_rot @self_attn.view_2 @self_attn.unsqueeze "
+    "@self_attn.unsqueeze_1\n"
+    "~q|@self_attn.add\n~k|@self_attn.add_1\n",
+    NULL},
+  /* expand_kv, and attention */
+  {"latent_attend",
+    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
+    "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
+    "split_size_or_sections=$y,$f dim=-1\n"
+    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
+    "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
+    "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
+    "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
+    "drop @self_attn.k_nope\n"
+    "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
+    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
+    "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
+    "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
+    "drop @self_attn.sdpa @self_attn.reshape\n"
+    "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$O]\n"
+    "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
+    "drop @self_attn.contiguous\n"
+    "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
+    "@self_attn.key\n",
+    NULL},
+};
+
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
+static const vram__hf_lines vram__hf_latent_rows[] = {
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_latent_parts;
+  b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
+  b.row = vram__hf_latent_rows;
+  b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_lines_state    lines of decoders with state spaces and short convolutions, as
+   transformers 5.23 runs them without mamba_ssm and causal_conv1d: their parts, and of which ones
+   the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_state_parts[] = {
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  {"mamba2_decay",
+    "parameter %MA_log shape=[$H]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "parameter %Mconv1d.weight shape=[$C,1,$L]\n"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n",
+    NULL},
+  {"mamba2_conv",
+    "split %Msplit.0,%Msplit.1,%Msplit.2 %g split_size_or_sections=$I,$C,$H dim=-1\n"
+    "transpose %Mtranspose %Msplit.1 dim0=1 dim1=2\n"
+    "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mtranspose dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "groups=$C\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
+    "dim=-1\n",
+    NULL},
+  /* mamba2_chunk_scan: c chunks of A tokens; %o: what comes of it */
+  {"chunk_scan",
+    "view %Mview %Msplit.0_1 shape=[N,S,$H,$D]\n"
+    "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
+    "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
+    "parameter %Mdt_bias shape=[$H]\n"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "add %Madd %Msplit.2 %Mto_3\n"
+    "softplus %Msoftplus %Madd\n"
+    "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
+    "to %Mto_4 %Mview dtype=f32\n"
+    "to %Mto_5 %Mview_1 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave %Mto_5 repeats=$q dim=2\n"
+    "to %Mto_6 %Mview_2 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
+    "parameter %MD shape=[$H]\n"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
+    "unsqueeze %Munsqueeze_1 %MD dim=1\n"
+    "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
+    "mul %Mmul %Munsqueeze_1 %Mpad\n"
+    "unsqueeze %Munsqueeze_2 %Mclamp dim=3\n"
+    "to %Mto_7 %Munsqueeze_2 dtype=f32\n"
+    "mul %Mmul_1 %Mto_4 %Mto_7\n"
+    "to %Mto_8 %Mneg dtype=f32\n"
+    "to %Mto_9 %Mclamp dtype=f32\n"
+    "mul %Mmul_2 %Mto_8 %Mto_9\n"
+    "pad %Mpad_1 %Mmul_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape %Mpad_1 shape=[N,$c,$A,$H,$D]\n"
+    "pad %Mpad_2 %Mmul_2 pad=0,0,0,$z,0,0\n"
+    "reshape %Mreshape_1 %Mpad_2 shape=[N,$c,$A,$H]\n"
+    "pad %Mpad_3 %Mrepeat_interleave pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_2 %Mpad_3 shape=[N,$c,$A,$H,$o]\n"
+    "pad %Mpad_4 %Mrepeat_interleave_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_3 %Mpad_4 shape=[N,$c,$A,$H,$o]\n"
+    "drop %Mrepeat_interleave %Mrepeat_interleave_1 %Mmul_1 %Mmul_2\n"
+    "permute %Mpermute %Mreshape_1 dims=0,3,1,2\n"
+    "cumsum %Mcumsum %Mpermute dim=-1\n"
+    "unsqueeze %Munsqueeze_3 %Mpermute dim=4\n"
+    "expand %Mexpand %Munsqueeze_3 shape=[N,$H,$c,$A,$A]\n"
+    "ones %Mones shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril %Mones diagonal=-1\n"
+    "logical_not %Mlogical_not %Mtril\n"
+    "masked_fill %Mmasked_fill %Mexpand %Mlogical_not\n"
+    "drop %Munsqueeze_3\n"
+    "cumsum %Mcumsum_1 %Mmasked_fill dim=-2\n"
+    "ones %Mones_1 shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril_1 %Mones_1\n"
+    "drop %Mtril\n"
+    "logical_not %Mlogical_not_1 %Mtril_1\n"
+    "masked_fill %Mmasked_fill_1 %Mcumsum_1 %Mlogical_not_1\n"
+    "drop %Mmasked_fill %Mtril_1\n"
+    "exp %Mexp_1 %Mmasked_fill_1\n"
+    "einsum %Meinsum %Mreshape_3 %Mreshape_2 equation=bclhn,bcshn->bclsh\n"
+    "permute %Mpermute_1 %Mexp_1 dims=0,2,3,4,1\n"
+    "mul %Mmul_3 %Meinsum %Mpermute_1\n"
+    "einsum %Meinsum_1 %Mmul_3 %Mreshape equation=bclsh,bcshp->bclhp\n"
+    "<chunk_states>",
+    NULL},
+  {"chunk_states",
+    "slice %Mslice_3 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_4 %Mslice_3 dim=1 colon=1\n"
+    "slice %Mslice_5 %Mslice_4 dim=2 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=3 start=$X\n"
+    "sub %Msub %Mslice_6 %Mcumsum\n"
+    "exp %Mexp_2 %Msub\n"
+    "permute %Mpermute_2 %Mexp_2 dims=0,-2,-1,1\n"
+    "unsqueeze %Munsqueeze_4 %Mpermute_2 dim=4\n"
+    "mul %Mmul_4 %Mreshape_2 %Munsqueeze_4\n"
+    "drop %Mpermute_2\n"
+    "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
+    "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
+    "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
+    "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=1 colon=1\n"
+    "slice %Mslice_11 %Mslice_10 dim=2 colon=1\n"
+    "select %Mselect %Mslice_11 dim=3 index=-1\n"
+    "pad %Mpad_5 %Mselect pad=1,0\n"
+    "unsqueeze %Munsqueeze_5 %Mpad_5 dim=3\n"
+    "expand %Mexpand_1 %Munsqueeze_5 shape=[N,$H,$y,$y]\n"
+    "ones %Mones_2 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_2 %Mones_2 diagonal=-1\n"
+    "logical_not %Mlogical_not_2 %Mtril_2\n"
+    "masked_fill %Mmasked_fill_2 %Mexpand_1 %Mlogical_not_2\n"
+    "drop %Mpad_5 %Munsqueeze_5\n"
+    "cumsum %Mcumsum_2 %Mmasked_fill_2 dim=-2\n"
+    "ones %Mones_3 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_3 %Mones_3\n"
+    "drop %Mtril_2\n"
+    "logical_not %Mlogical_not_3 %Mtril_3\n"
+    "masked_fill %Mmasked_fill_3 %Mcumsum_2 %Mlogical_not_3\n"
+    "drop %Mmasked_fill_2 %Mtril_3\n"
+    "exp %Mexp_3 %Mmasked_fill_3\n"
+    "transpose %Mtranspose_2 %Mexp_3 dim0=1 dim1=3\n"
+    "einsum %Meinsum_3 %Mtranspose_2 %Mcat equation=bzch,bzhpn->bchpn\n"
+    "slice %Mslice_12 %Meinsum_3 dim=0 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=1 end=$c\n"
+    "slice %Mslice_14 %Meinsum_3 dim=0 colon=1\n"
+    "select %Mselect_1 %Mslice_14 dim=1 index=-1\n"
+    "drop %Mcat\n"
+    "exp %Mexp_4 %Mcumsum\n"
+    "einsum %Meinsum_4 %Mreshape_3 %Mslice_13 equation=bclhn,bchpn->bclhp\n"
+    "permute %Mpermute_3 %Mexp_4 dims=0,2,3,1\n"
+    "unsqueeze %Munsqueeze_6 %Mpermute_3 dim=4\n"
+    "mul %Mmul_5 %Meinsum_4 %Munsqueeze_6\n"
+    "drop %Mpermute_3\n"
+    "add %Madd_1 %Meinsum_1 %Mmul_5\n"
+    "contiguous %Mcontiguous %Madd_1\n"
+    "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
+    "add %Madd_2 %Mreshape_4 %Mmul\n"
+    "{'vdrop %Mcontiguous\n"
+    "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
+    "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
+    NULL},
+  {"mamba2_norm",
+    "to %Mnorm.to %Mreshape_5 dtype=f32\n"
+    "to %Mnorm.to_1 %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.to_1\n"
+    "mul %Mnorm.mul %Mnorm.to %Mnorm.silu\n"
+    "view %Mnorm.view %Mnorm.mul shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul_1 %Mnorm.view %Mnorm.rsqrt\n"
+    "view %Mnorm.view_1 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "drop %Mnorm.mul\n"
+    "to %Mnorm.to_2 %Mnorm.view_1 dtype=f32\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "mul %Mnorm.mul_2 %Mnorm.weight %Mnorm.to_2\n"
+    "drop %Mreshape_5 %Mnorm.mean %Mnorm.mul_1 %Mnorm.view_1\n",
+    NULL},
+  {"mamba2_embedding",
+    "~B|backbone.\n~N|%Blayers.\n"
+    "embedding %Bembeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembeddings\n~e|%t\n~x|%e\n",
+    NULL},
+  {"mamba2_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
+    "<mamba2_decay><mamba2_conv><chunk_scan>"
+    "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
+    "<mamba2_norm>"
+    "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Falcon-H1: attention and a mixer side by side ---- */
+  {"h1_mixer",
+    "~M|@mamba.\n"
+    "mul %Mscaled %n scalar=1\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
+    "buffer %Mmup_vector shape=[1,1,$l]\n"
+    "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
+    "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
+    "view %Mview_3 %o shape=[N,S,$I]\n"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "to %Mto_10 %Mgated dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
+    NULL},
+  /* FalconH1RMSNormGated; ~: before the gate */
+  {"h1_norm",
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
+    "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul %Mnorm.view %Mnorm.rsqrt\n"
+    "drop %Mnorm.to\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
+    "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
+    "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
+    NULL},
+  {"h1_gate",
+    "to %Mnorm.gate %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.gate\n"
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
+    NULL},
+  {"h1_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "mul %Ascaled %Atranspose_1 scalar=1\n"
+    "drop %Ak_proj %Aview_1\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Ascaled\n~g|_1\n<turn>~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ascaled %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  {"h1_layer",
+    "<norm_1><h1_mixer>"
+    "mul @mul %Mout_proj scalar=1\n"
+    "mul @mul_1 %n scalar=1\n~y|%n\n~n|@mul_1\n"
+    "<h1_attention>"
+    "mul @mul_2 %Ao_proj scalar=1\n"
+    "add @add @mul @mul_2\n"
+    "drop %y\n"
+    "add @add_1 %x @add\n"
+    "&@pre_ff_layernorm|@add_1|m|$h|\n"
+    "linear @feed_forward.up_proj %m out_features=$i{!u bias=0}\n"
+    "linear @feed_forward.gate_proj %m out_features=$i{!u bias=0}\n"
+    "order @feed_forward.up_proj\n"
+    "mul @feed_forward.mul @feed_forward.gate_proj scalar=1\n"
+    "^@feed_forward.act_fn|@feed_forward.mul|a\n"
+    "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
+    "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
+    "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
+    "@pre_ff_layernorm.weight\n"
+    "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
+    "drop %m @feed_forward.mul_1\n"
+    "add @add_2 @add_1 @feed_forward.mul_2\n"
+    "drop{l %x} @mul @mul_2\n"
+    "~x|@add_2\n",
+    NULL},
+  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  {"mamba_mixer",
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
+    "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
+    "parameter %MA_log shape=[$I,$o]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
+    "to %Mto_d %MD dtype=f32\n"
+    "parameter %Mdt_proj.bias shape=[$I]\n"
+    "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
+    "drop{'b %Mto_o} %Mto_d\n}"
+    "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
+    "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
+    "{!'j{'corder %Min_proj\n}}"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mchunk.0 dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "padding=$P groups=$I\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "type_as %Mto_2 %Msilu %Mchunk.0\n"
+    "drop %Msqueeze\n"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
+    "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
+    "~a|%Mdt\n~b|%MB\n~c|%MC\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
+    "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
+    "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
+    "parameter %Mdt_proj.weight shape=[$I,$*]\n"
+    "{!'jorder %Mdt_proj.bias\n}"
+    "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
+    "drop %a\n"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
+    "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
+    "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
+    "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "to %Mto_4 %MD dtype=f32\n"
+    "type_as %Mto_5 %Mto_3 %Mmatmul\n"
+    "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
+    "add %Madd %Mmatmul %Munsqueeze_1\n"
+    "drop %Mto_5\n"
+    "<selective_scan>"
+    "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
+    "to %Mto_10 %Mtranspose_8 dtype=model\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
+    "%Mmatmul %Mto_3 %Mgated\n",
+    NULL},
+  /* rms_forward, without a weight */
+  {"rms_plain",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "type_as %p.type_as %p.mul %i\n",
+    NULL},
+  /* mamba_selective_scan: a round for each token */
+  {"selective_scan",
+    "softplus %Msoftplus %Madd\n"
+    "transpose %Mtranspose_6 %Mtranspose_4 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_7 %Mtranspose_5 dim0=1 dim1=2\n"
+    "unsqueeze %Munsqueeze_2 %Mneg dim=0\n"
+    "slice %Mslice_3 %Munsqueeze_2 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_3 %Mslice_3 dim=2\n"
+    "slice %Mslice_4 %Munsqueeze_3 dim=3 colon=1\n"
+    "slice %Mslice_5 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=1 colon=1\n"
+    "slice %Mslice_7 %Mslice_6 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_4 %Mslice_7 dim=3\n"
+    "mul %Mmul %Mslice_4 %Munsqueeze_4\n"
+    "exp %Mexp_1 %Mmul\n"
+    "slice %Mslice_8 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_9 %Mslice_8 dim=1 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_5 %Mslice_10 dim=3\n"
+    "slice %Mslice_11 %Mtranspose_6 dim=0 colon=1\n"
+    "unsqueeze %Munsqueeze_6 %Mslice_11 dim=1\n"
+    "slice %Mslice_12 %Munsqueeze_6 dim=2 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=3 colon=1\n"
+    "to %Mto_6 %Mslice_13 dtype=f32\n"
+    "mul %Mmul_1 %Munsqueeze_5 %Mto_6\n"
+    "slice %Mslice_14 %Mtranspose_3 dim=0 colon=1\n"
+    "slice %Mslice_15 %Mslice_14 dim=1 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_7 %Mslice_16 dim=3\n"
+    "to %Mto_7 %Munsqueeze_7 dtype=f32\n"
+    "mul %Mmul_2 %Mmul_1 %Mto_7\n"
+    "zeros %Mzeros %Mmatmul shape=[N,$I,$o]\n~s|%Mzeros\n"
+    "<*scan_round>"
+    "stack %Mstack<*scan_output> dim=-1\n"
+    "unsqueeze %Munsqueeze_8 %Mto_4 dim=0\n"
+    "slice %Mslice_17 %Munsqueeze_8 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_9 %Mslice_17 dim=2\n"
+    "mul %Mmul_3 %Mtranspose_3 %Munsqueeze_9\n"
+    "add %Madd_1 %Mstack %Mmul_3\n"
+    "silu %Msilu_1 %Mchunk.1\n"
+    "mul %Mgated %Madd_1 %Msilu_1\n"
+    "drop %Mtranspose_3 %Mtranspose_4 %Mtranspose_5 %Mto_4 %Msoftplus %Mtranspose_6 "
+    "%Mtranspose_7 %Mexp_1 %Mmul_1 %Mmul_2<*scan_kept>\n",
+    NULL},
+  {"scan_round",
+    "slice %Ma$#.0 %Mexp_1 dim=0 colon=1\n"
+    "slice %Ma$#.1 %Ma$#.0 dim=1 colon=1\n"
+    "select %Ma$# %Ma$#.1 dim=2 index=$#\n"
+    "mul %Ms$#.0 %Ma$# %s\n"
+    "slice %Mx$#.0 %Mmul_2 dim=0 colon=1\n"
+    "slice %Mx$#.1 %Mx$#.0 dim=1 colon=1\n"
+    "select %Mx$# %Mx$#.1 dim=2 index=$#\n"
+    "add %Ms$# %Ms$#.0 %Mx$#\n"
+    "drop %s\n~s|%Ms$#\n"
+    "type_as %Mt$# %s %Mmatmul\n"
+    "slice %Mc$#.0 %Mtranspose_7 dim=0 colon=1\n"
+    "select %Mc$#.1 %Mc$#.0 dim=1 index=$#\n"
+    "slice %Mc$#.2 %Mc$#.1 dim=1 colon=1\n"
+    "unsqueeze %Mc$# %Mc$#.2 dim=-1\n"
+    "matmul %Mm$# %Mt$# %Mc$#\n"
+    "drop %Mc$#.2\n"
+    "slice %My$#.0 %Mm$# dim=0 colon=1\n"
+    "slice %My$#.1 %My$#.0 dim=1 colon=1\n"
+    "select %My$# %My$#.1 dim=2 index=0\n",
+    NULL},
+  {"scan_output", " %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#{'d{!'a\ndrop}}", NULL},
+  {"falcon_mamba_buffers",
+    "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
+    "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
+    "buffer %N$#.mixer.c_layernorm.weight shape=[$o]\n",
+    NULL},
+  {"mamba_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "<mamba_mixer>"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Jamba ---- */
+  {"jamba_layer",
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "&@pre_ff_layernorm|@add|m|$h|\n"
+    "{8<jamba_experts>}{!8<jamba_mlp>}"
+    "~x|@add_1\n",
+    NULL},
+  {"jamba_mlp",
+    "linear @feed_forward.gate_proj %m out_features=$i bias=0\n"
+    "^@feed_forward.act_fn|@feed_forward.gate_proj|a\n"
+    "linear @feed_forward.up_proj %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul %a @feed_forward.up_proj\n"
+    "linear @feed_forward.down_proj @feed_forward.mul out_features=$h bias=0\n"
+    "order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.down_proj\n"
+    "{ldrop %x\n}",
+    NULL},
+  {"jamba_experts",
+    "~M|@feed_forward.\n~v|%Mview\n~C|%Mrouter.topk.i\n"
+    "view %Mview %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mview out_features=$e bias=0\n"
+    "softmax %Mrouter.softmax %Mrouter.linear dim=-1 dtype=f32\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.softmax k=$t dim=-1\n"
+    "to %Mrouter.to %Mrouter.topk dtype=model\n"
+    "drop %Mrouter.softmax\n"
+    "reshape %Mexperts.reshape %Mrouter.to shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape %Mreshape %o shape=[N,S,$h]\n"
+    "drop %m %Mrouter.linear %C %Mrouter.to\n"
+    "add @add_1 @add %Mreshape\n"
+    "drop{l %x} %o\n",
+    NULL},
+  /* ---- LFM2 ---- */
+  {"short_conv",
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
+    "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
+    "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
+    "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
+    "parameter @conv.conv.weight shape=[$h,1,$L]\n"
+    "{!'uorder @conv.in_proj\n}"
+    "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
+    "to @conv.to @conv.mul dtype=model\n"
+    "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
+    "kernel_size=$L padding=$P groups=$h\n"
+    "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
+    "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
+    "slice @conv.slice_2 @conv.slice_1 dim=2 end=S\n"
+    "type_as @conv.to_1 @conv.slice_2 @conv.mul\n"
+    "drop @conv.squeeze @conv.conv1d\n"
+    "mul @conv.mul_1 @conv.chunk.1 @conv.to_1\n"
+    "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
+    "contiguous @conv.contiguous @conv.transpose_1\n"
+    "drop @conv.mul_1\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
+    "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
+    NULL},
+  {"lfm2_layer",
+    "&@operator_norm|%x|n|$h|\n"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
+    "&@ffn_norm|@add|m|$h|\n"
+    "linear @feed_forward.w1 %m out_features=$i bias=0\n"
+    "silu @feed_forward.silu @feed_forward.w1\n"
+    "linear @feed_forward.w3 %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul @feed_forward.silu @feed_forward.w3\n"
+    "linear @feed_forward.w2 @feed_forward.mul out_features=$h bias=0\n"
+    "order @operator_norm.weight @ffn_norm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.w2\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
+static const vram__hf_lines vram__hf_state_rows[] = {
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<h1_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
+    0},
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
+  {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
+    "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_state_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_state_parts;
+  b.parts = sizeof vram__hf_state_parts / sizeof *vram__hf_state_parts;
+  b.row = vram__hf_state_rows;
+  b.rows = sizeof vram__hf_state_rows / sizeof *vram__hf_state_rows;
+  return b;
+}
+
+/* >>read/hf_numbers    config.json as a model in the text form: sizes of latent attention, of
+   groups of experts and of state spaces, for the letters of their lines */
+
+static void vram__hf_put_number(vram__hf_pen *w, char letter, uint64_t number) {
+  *vram__hf_number_of(w, letter) = number;
+}
+
+/* hf_lines_latent.c: a and c the latents of queries and of keys and values, j what of a head is
+   rotated and y what is not, f a value, d a query, b and x what one matrix gives for both */
+static void vram__hf_latent_numbers(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const uint64_t pass = vram__hf_number(&w->h, "qk_nope_head_dim", 128),
+                 d = pass + c->rope_head_dim;
+  vram__hf_put_number(w, 'a', c->q_lora_rank);
+  vram__hf_put_number(w, 'c', c->kv_lora_rank);
+  vram__hf_put_number(w, 'j', c->rope_head_dim);
+  vram__hf_put_number(w, 'r', c->rope_head_dim / 2);
+  vram__hf_put_number(w, 'y', pass);
+  vram__hf_put_number(w, 'f', c->v_head_dim);
+  vram__hf_put_number(w, 'd', d);
+  vram__hf_put_number(w, 'Q', c->heads * d);
+  vram__hf_put_number(w, 'x', c->kv_lora_rank + c->rope_head_dim);
+  vram__hf_put_number(w, 'b', pass + c->v_head_dim);
+  vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
+  vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
+  if (c->kv_heads != c->heads)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "latent attention with fewer heads of keys: ", "num_key_value_heads");
+  if (!c->kv_lora_rank || !c->rope_head_dim || c->rope_head_dim % 2 || !pass || !c->v_head_dim)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no latent attention has such sizes of ",
+                  "a latent or a head");
+}
+
+/* Routers that take the best groups first: G groups of E experts, U of them for a token; s: the
+   width of what all tokens go through. */
+static void vram__hf_group_numbers(vram__hf_pen *w) {
+  static const struct {
+    const char *type;
+    uint8_t groups, used;
+  } none[] = {{"deepseek_v3", 8, 4}, {"", 1, 1}};
+  const vram_hf_config *const c = &w->c;
+  uint32_t i = 0;
+  uint64_t groups, used;
+  while (*none[i].type && !vram__text_is(c->family, vram__text_len(c->family), none[i].type))
+    i++;
+  groups = vram__hf_number(&w->h, "n_group", none[i].groups);
+  used = vram__hf_number(&w->h, "topk_group", none[i].used);
+  if (!groups || c->experts % groups || c->experts / groups < 2 || !used || used > groups) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no model has so many ", "groups of experts");
+    return;
+  }
+  vram__hf_put_number(w, 'G', groups);
+  vram__hf_put_number(w, 'E', c->experts / groups);
+  vram__hf_put_number(w, 'U', used);
+  *vram__hf_flag_of(w, '6') = groups == 1;
+}
+
+/* hf_lines_state.c, Mamba-2: l what in_proj gives, I its inner width, C what the convolution goes
+   along, L its kernel, P its padding, H heads of D and q for each of u groups, o states, x of all
+   groups, w the inner width of one, A tokens of a chunk, X one less, c chunks, y one more, Z all
+   their tokens, z those that are padded */
+static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
+  vram__hf_ssm s;
+  uint64_t chunks;
+  vram__hf_mamba2_sizes(&w->h, &s);
+  if (!s.heads || s.inner % s.heads || !s.groups || s.heads % s.groups || s.inner % s.groups ||
+      !s.state || !s.kernel || !s.chunk) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "heads, groups, a state, a kernel or a chunk");
+    return;
+  }
+  chunks = tokens / s.chunk + (tokens % s.chunk != 0);
+  vram__hf_put_number(w, 'l', s.inner + s.conv + s.heads);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'C', s.conv);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'H', s.heads);
+  vram__hf_put_number(w, 'D', s.inner / s.heads);
+  vram__hf_put_number(w, 'q', s.heads / s.groups);
+  vram__hf_put_number(w, 'u', s.groups);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, 'x', s.groups * s.state);
+  vram__hf_put_number(w, 'w', s.inner / s.groups);
+  vram__hf_put_number(w, 'A', s.chunk);
+  vram__hf_put_number(w, 'X', s.chunk - 1);
+  vram__hf_put_number(w, 'c', chunks);
+  vram__hf_put_number(w, 'y', chunks + 1);
+  vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
+  vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+}
+
+/* The same of Mamba: * the rank of time steps, x what x_proj gives. */
+static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(&w->h, &s);
+  if (!s.inner || !s.state || !s.kernel || !s.rank) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "a width, a state, a kernel or time steps");
+    return;
+  }
+  vram__hf_put_number(w, 'l', 2 * s.inner);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, '*', s.rank);
+  vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+}
+
+/* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
+static void vram__hf_conv_numbers(vram__hf_pen *w) {
+  const uint64_t kernel = vram__hf_number(&w->h, "conv_L_cache", 3);
+  if (!kernel)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no convolution has such a kernel: ", "conv_L_cache");
+  vram__hf_put_number(w, 'L', kernel);
+  vram__hf_put_number(w, 'P', kernel - 1);
+  vram__hf_put_number(w, 'l', 3 * w->c.hidden);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+}
+
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
+  vram__hf *const h = &w->h;
+  if (vram__hf_has(h, VRAM__HF_MLA))
+    vram__hf_latent_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
+    vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
+  if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
+    vram__hf_mamba2_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
+    vram__hf_mamba_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_conv_numbers(w);
+  vram__hf_put_number(w, 's', vram__hf_shared_width(h));
+}
+
+/* >>read/hf_pen    what writes lines of the text form: letters of the tables of lines (hf_lines.c
+   and its kin, hf_generate.c, diffusers.c) become names, numbers and other lines.
+     @       the path of the layer, "model.layers.3."
+     $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
+             Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
+             m their width, 2 twice it, z size of a norm
+     %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
+             norms give, y what attention adds, p and i path and input of a norm or activation, e
+             the embedding, t the weights of a tied head
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
+     <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
+     ~c|name                   %c is this name from now on
+     &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
+                               goes with its input, which autocast gives another dtype, - nothing;
+                               behind =: of which it does not; behind +: at the end of the model
+     ^path|input|c             the activation
+     ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
+                               with p=%D
+   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
+   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
+   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
+
+/* ---- parts ---- */
+
+static vram__hf_book vram__hf_book_of(uint32_t i) {
+  return i == 0   ? vram__hf_decoders()
+         : i == 1 ? vram__hf_expert_decoders()
+         : i == 2 ? vram__hf_latent_decoders()
+         : i == 3 ? vram__hf_state_decoders()
+         : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
+                  : vram__hf_encoders();
+}
+enum { VRAM__HF_BOOKS = 7 };
+
+VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
+  uint32_t i, k;
+  for (i = 0; i < VRAM__HF_BOOKS; i++) {
+    const vram__hf_book b = vram__hf_book_of(i);
+    for (k = 0; k < b.rows; k++)
+      if (vram__text_is(type, vram__text_len(type), b.row[k].type))
+        return b.row + k;
+  }
+  return NULL;
+}
+
+VRAM__FN const vram__hf_part *vram__hf_part_find(const char *name, uint32_t len) {
+  uint32_t i, k;
+  for (i = 0; i < VRAM__HF_BOOKS; i++) {
+    const vram__hf_book b = vram__hf_book_of(i);
+    for (k = 0; k < b.parts; k++)
+      if (vram__text_is(name, len, b.part[k].name))
+        return b.part + k;
+  }
+  return NULL;
+}
+
+/* ---- letters ---- */
+
+VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
+  if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
+    vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
+  w->used = 0;
+}
+
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    if (w->used == sizeof w->text)
+      vram__hf_flush(w);
+    w->text[w->used++] = s[i];
+  }
+}
+
+static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  if (t) {
+    vram__text_puts(t->to, t->cap, &t->n, s);
+    if (t->n + 1 >= t->cap)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "names of modules are too long: ", w->c.family);
+  } else
+    vram__hf_put(w, s, vram__text_len(s));
+}
+
+/* Behind a bracket: what its flag says, and where its text begins. */
+static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
+  uint32_t depth = 1;
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
+    return s + 1;
+  for (s++; *s && depth; s++)
+    depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
+  return s;
+}
+
+static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s);
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number);
+static const char *vram__hf_module(vram__hf_pen *w, const char *s);
+static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
+static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
+
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
+/* The lines from s on up to one of the letters in `ends`, put in; where they end. */
+VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
+                                  const char *ends) {
+  const char *const begin = s;
+  char digits[24], plain[2] = {0, 0};
+  uint32_t n = 0;
+  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
+    const char next = s[1];
+    switch (*s) {
+    case '{':
+      s = vram__hf_condition(w, s + 1);
+      continue;
+    case '}':
+      break;
+    case '@':
+      vram__hf_letters(w, t, w->path);
+      break;
+    case '%':
+      if (next >= '1' && next <= '8')
+        vram__hf_argument(w, t, next);
+      else
+        vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
+      s++;
+      break;
+    case '$':
+      n = 0;
+      vram__text_putu(digits, sizeof digits, &n, *vram__hf_number_of(w, next));
+      vram__hf_letters(w, t, digits);
+      s++;
+      break;
+    case '<':
+      s = vram__hf_include(w, t, s + 1);
+      continue;
+    case '&':
+    case '^':
+      s = vram__hf_module(w, s);
+      continue;
+    case ';':
+      s = vram__hf_dropout(w, s);
+      continue;
+    case '~':
+      s = vram__hf_rename(w, s);
+      continue;
+    case 'S':
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
+    default:
+      plain[0] = *s;
+      vram__hf_letters(w, t, plain);
+    }
+    s++;
+  }
+  return s;
+}
+
+VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
+  vram__hf_target t;
+  t.to = vram__hf_name_of(w, name);
+  t.cap = VRAM__HF_PATH;
+  t.n = 0;
+  *t.to = 0;
+  vram__hf_say(w, &t, lines, "");
+}
+
+/* ---- calls ---- */
+
+static const vram__hf_part vram__hf_activations[] = {
+    {"silu", "silu %p.silu %i\n", "%p.silu"},
+    {"swish", "silu %p.silu %i\n", "%p.silu"},
+    {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
+    {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
+    {"relu", "relu %p.relu %i\n", "%p.relu"},
+    {"gelu_new",
+     "mul %p.mul %i scalar=1\n"
+     "pow %p.pow %i scalar=1\n"
+     "mul %p.mul_1 %p.pow scalar=1\n"
+     "add %p.add %i %p.mul_1\n"
+     "mul %p.mul_2 %p.add scalar=1\n"
+     "tanh %p.tanh %p.mul_2\n"
+     "add %p.add_1 %p.tanh scalar=1\n"
+     "mul %p.mul_3 %p.mul %p.add_1\n"
+     "{!Udrop %i\n}",
+     "%p.mul_3"},
+    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\n{!Udrop %i\n}", "%p.square"},
+};
+
+/* The activation of a name; NULL: its lines are not known. */
+VRAM__FN const vram__hf_part *vram__hf_activation_find(const char *name, uint64_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
+    if (len <= VRAM__HF_PATH && vram__text_is(name, (uint32_t)len, vram__hf_activations[i].name))
+      return vram__hf_activations + i;
+  return NULL;
+}
+
+/* One field of a call, up to a stroke or the end of the line; behind it. */
+static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint32_t cap) {
+  vram__hf_target t;
+  t.to = to;
+  t.cap = cap;
+  t.n = 0;
+  *to = 0;
+  s = vram__hf_say(w, &t, s, "|\n");
+  return s + (*s != 0);
+}
+
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
+/* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
+static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const vram__hf_part *part;
+  vram__hf_called call;
+  uint32_t len = 0, n, arguments = 0;
+  vram__memory_zero(&call, sizeof call);
+  while (s[len] && s[len] != '>' && s[len] != '|')
+    len++;
+  for (n = len; s[n] && s[n] != '>'; n++)
+    if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
+      call.argument[arguments++] = s + n + 1;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, len);
+    return s + n + (s[n] != 0);
+  }
+  call.by = w->called;
+  w->called = &call;
+  if (vram__text_is(s, len, "cache"))
+    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+  else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
+    vram__hf_generated_masks(w);
+  else if (vram__text_is(s, len, "each_layer"))
+    vram__hf_each_layer(w);
+  else {
+    part = vram__hf_part_find(s, len);
+    if (part)
+      vram__hf_say(w, t, part->lines, "");
+    else
+      vram__hf_refuse(w, "a part without lines of model_type ", w->c.family);
+  }
+  w->called = call.by;
+  return s + n + (s[n] != 0);
+}
+
+/* An argument, with those of the part that it was written in. */
+static void vram__hf_argument(vram__hf_pen *w, vram__hf_target *t, char number) {
+  const vram__hf_called *const call = w->called;
+  const char *const s = call ? call->argument[number - '1'] : NULL;
+  if (!s)
+    return;
+  w->called = call->by;
+  vram__hf_say(w, t, s, "|>");
+  w->called = call;
+}
+
+/* &path|input|c|size|drop, ^path|input|c */
+static const char *vram__hf_module(vram__hf_pen *w, const char *s) {
+  const int is_norm = *s == '&';
+  const vram__hf_part *const part = is_norm ? w->norm : w->activation;
+  char path[VRAM__HF_PATH], input[VRAM__HF_PATH], to[4], drop[sizeof w->drop];
+  s = vram__hf_field(w, s + 1, path, sizeof path);
+  s = vram__hf_field(w, s, input, sizeof input);
+  s = vram__hf_field(w, s, to, sizeof to);
+  if (is_norm) {
+    char size[VRAM__HF_PATH];
+    s = vram__hf_field(w, s, size, sizeof size);
+    s = vram__hf_field(w, s, drop, sizeof drop);
+    vram__memory_copy(vram__hf_name_of(w, 'z'), size, sizeof size);
+    *vram__hf_flag_of(w, 'f') = *drop == '+';
+    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+' && *drop != '=';
+    *w->drop = 0;
+    if (*drop && *drop != '-') {
+      uint32_t n = 0;
+      vram__text_puts(w->drop, sizeof w->drop, &n, " ");
+      vram__text_puts(w->drop, sizeof w->drop, &n, drop + (*drop == '+' || *drop == '='));
+    }
+  }
+  vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
+  vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
+  vram__hf_say(w, NULL, part->lines, "");
+  vram__hf_set(w, *to, part->output);
+  return s;
+}
+
+/* ;path|c|D */
+static const char *vram__hf_dropout(vram__hf_pen *w, const char *s) {
+  char path[VRAM__HF_PATH], to[4], flag[4];
+  s = vram__hf_field(w, s + 1, path, sizeof path);
+  s = vram__hf_field(w, s, to, sizeof to);
+  s = vram__hf_field(w, s, flag, sizeof flag);
+  if (!*vram__hf_flag_of(w, *flag))
+    return s;
+  vram__hf_put(w, "dropout ", 8);
+  vram__hf_put(w, path, vram__text_len(path));
+  vram__hf_put(w, " ", 1);
+  vram__hf_put(w, vram__hf_name_of(w, *to), vram__text_len(vram__hf_name_of(w, *to)));
+  vram__hf_put(w, " p=", 3);
+  vram__hf_put(w, vram__hf_name_of(w, *flag), vram__text_len(vram__hf_name_of(w, *flag)));
+  vram__hf_put(w, "\n", 1);
+  vram__memory_copy(vram__hf_name_of(w, *to), path, sizeof path);
+  return s;
+}
+
+/* ~c|name */
+static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
+  char to[4], name[VRAM__HF_PATH];
+  s = vram__hf_field(w, s + 1, to, sizeof to);
+  s = vram__hf_field(w, s, name, sizeof name);
+  vram__memory_copy(vram__hf_name_of(w, *to), name, sizeof name);
+  return s;
 }
 
 /* >>read/hf_generate    config.json as a generation in the text form: the parts of
@@ -60640,7 +64678,7 @@ static const char vram__hf_lines_given[] =
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
-  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -60690,49 +64728,49 @@ static const char vram__hf_lines_sdpa_mask[] =
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
-  "{ycache @self_attn.window shape=[] dtype=i64\n"
-  "store @self_attn.window\n}"
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
-  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
-  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
-  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
-  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
-  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
-  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
-  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Ak_all %Ak_cache %k dim=2\n"
+  "{!ystore %Ak_cache %Ak_all\n}"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Av_all %Av_cache %v dim=2\n"
+  "{!ystore %Av_cache %Av_all\n}"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n}"
+  "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
+  "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
+  "drop %k %l\n";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.k_cache\n"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.v_cache\n"
-  "cache @self_attn.length shape=[] dtype=i64\n"
-  "store @self_attn.length\n"
-  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
-  "add @self_attn.position @self_attn.range scalar=1\n"
-  "drop @self_attn.range\n"
-  "drop @self_attn.position\n}}"
-  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.last shape=[1] dtype=i64\n"
-  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
-  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
-  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
-  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Ak_cache\n"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Av_cache\n"
+  "cache %Alength shape=[] dtype=i64\n"
+  "store %Alength\n"
+  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "add %Aposition %Arange scalar=1\n"
+  "drop %Arange\n"
+  "drop %Aposition\n}}"
+  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Alast shape=[1] dtype=i64\n"
+  "drop %Ak_new %Av_new %Alast\n}"
+  "{!xdrop %k %l\n}"
+  "{x~K|%k\n~V|%v\n}"
+  "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
+  "slice %Av_cut %Av_cache dim=2 end=S\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "drop %n head.last{M lm_head}\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "<logits>"
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -60747,7 +64785,7 @@ static const char vram__hf_lines_greedy[] =
   "ones next.one shape=[N,1] dtype=i64\n"
   "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
   "drop next.one attention_mask attention_mask_now position_ids\n"
-  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "select next.row %o dim=1 index=-1\n"
   "empty next.logits shape=[N,$v] dtype=f32\n"
   "drop next_logits\n"
   "argmax next.token0 next.logits dim=-1\n"
@@ -60764,7 +64802,7 @@ static const char vram__hf_lines_greedy[] =
   "zeros next.done shape=[N] dtype=bool\n"
   "mul next.unfinished unfinished next.done\n"
   "drop next.done unfinished\n"
-  "drop {M logits}{!M lm_head} next.row\n"
+  "drop %o next.row\n"
   "arange next.now shape=[N,1] dtype=i64\n"
   "arange next.position_now shape=[N,1] dtype=i64\n";
 
@@ -60876,7 +64914,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */
@@ -60922,6 +64962,36 @@ static void vram__hf_special(vram__hf_pen *w) {
   }
 }
 
+/* The masks of a step: a static cache's are made before it. */
+static void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+/* Masks that the model makes in a step: none of a static cache. */
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
+  if (!vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -60947,30 +65017,6 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_part_masks(w);
 }
 
-/* The masks of a step: a static cache's are made before it. */
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
-  int slides;
-  *vram__hf_name_of(w, 'Z') = 0;
-  for (slides = 0; slides < 2; slides++) {
-    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
-    if (!vram__hf_asks(w, slides))
-      continue;
-    vram__hf_columns(w, 'U', slides, w->part);
-    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
-    if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
-    else if (vram__hf_static(w))
-      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
-    if (!vram__hf_static(w) || !w->part)
-      vram__hf_say_mask(w, slides, w->part, 0);
-    if (m.is_made && !vram__hf_static(w))
-      vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                                               : " sliding_mask");
-  }
-}
-
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
             is_window = slides && vram__hf_has_window(w),
@@ -60983,16 +65029,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K',
-               is_over     ? "@self_attn.add_1"
-               : is_cut    ? "@self_attn.k_cut"
-               : is_static ? "@self_attn.k_cache"
-                           : "@self_attn.k_all");
-  vram__hf_set(w, 'V',
-               is_over     ? "@self_attn.transpose_2"
-               : is_cut    ? "@self_attn.v_cut"
-               : is_static ? "@self_attn.v_cache"
-                           : "@self_attn.v_all");
+  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
+  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -61009,7 +65047,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   const int is_static = vram__hf_static(w);
   int slides;
   vram__hf_say(w, NULL, vram__hf_lines_head, "");
-  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now %Bunsqueeze}\n", "");
   for (slides = 0; is_static && !w->part && slides < 2; slides++)
     if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
       vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
@@ -61023,584 +65061,8 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   vram__hf_say(w, NULL, vram__hf_lines_kept, "");
 }
 
-/* >>read/hf_text    config.json as a model in the text form: families of transformers as lines of
-   the text form. What a module's forward pass calls, in its order, and where Python lets go of
-   values (`drop`): as transformers 5.23 runs under torch 2.15 (models/TYPE/modeling_TYPE.py,
-   masking_utils.py, loss_utils.py). */
-
-/* What is put in:
-     @       the path of the layer, "model.layers.3."
-     $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
-             Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
-             m their width, 2 twice it, p positions, y types of tokens, z size of a norm
-     %c      a name: x a layer's input, n and m what its norms give, y what attention adds, p and i
-             path and input of a norm or activation, e the embedding
-     {c...}  only where flag c is set, {!c...} only where it is not
-     &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
-                               goes with its input, which autocast gives another dtype; behind +:
-                               at the end of the model
-     ^path|input|c             the activation                                                  */
-
-/* clang-format off */
-
-/* ---- norms ---- */
-
-static const char vram__hf_lines_rms[] =
-  "to %p.to %i dtype=f32\n"
-  "pow %p.pow %p.to scalar=1\n"
-  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
-  "add %p.add %p.mean scalar=1\n"
-  "rsqrt %p.rsqrt %p.add\n"
-  "mul %p.mul %p.to %p.rsqrt\n"
-  "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
-  "parameter %p.weight shape=[$z]\n"
-  "mul %p.mul_1 %p.weight %p.to_1\n"
-  "drop{d %d}{f %d %x} %p.mean %p.mul\n";
-
-static const char vram__hf_lines_gemma[] =
-  "to %p.to %i dtype=f32\n"
-  "pow %p.pow %p.to scalar=1\n"
-  "mean %p.mean %p.pow dim=-1 keepdim=1\n"
-  "add %p.add %p.mean scalar=1\n"
-  "rsqrt %p.rsqrt %p.add\n"
-  "mul %p.mul %p.to %p.rsqrt\n"
-  "parameter %p.weight shape=[$z]\n"
-  "to %p.to_1 %p.weight dtype=f32\n"
-  "add %p.add_1 %p.to_1 scalar=1\n"
-  "mul %p.mul_1 %p.mul %p.add_1\n"
-  "type_as %p.type_as %p.mul_1 %i\n"
-  "{ddrop %d\n}{fdrop %d\n}";
-
-/* ---- before the layers ---- */
-
-static const char vram__hf_lines_inputs[] =
-  "input input_ids i64 [N,S]\n"
-  "input labels i64 [N,S]\n";
-
-static const char vram__hf_lines_embedding[] =
-  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n";
-
-static const char vram__hf_lines_scaled_embedding[] =
-  "embedding model.embed_tokens.embedding %I num_embeddings=$v embedding_dim=$h\n"
-  "buffer model.embed_tokens.embed_scale shape=[]\n"
-  "to model.embed_tokens.to model.embed_tokens.embed_scale dtype=model\n"
-  "mul model.embed_tokens.mul model.embed_tokens.embedding model.embed_tokens.to\n";
-
-static const char vram__hf_lines_multiplied_embedding[] =
-  "embedding model.embed_tokens %I num_embeddings=$v embedding_dim=$h\n"
-  "mul model.mul model.embed_tokens scalar=1\n";
-
-static const char vram__hf_lines_positions[] =
-  "arange model.arange shape=[S] dtype=i64\n"
-  "add model.add model.arange scalar=1\n"
-  "unsqueeze model.unsqueeze model.add dim=0\n";
-
-/* find_packed_sequence_indices: are there several sequences in a row? */
-static const char vram__hf_lines_packed[] =
-  "expand %p.expand %i shape=[N,S]\n"
-  "slice %p.slice %p.expand dim=0 colon=1\n"
-  "slice %p.slice_1 %p.slice dim=1 end=1\n"
-  "sub %p.sub %p.slice_1 scalar=1\n"
-  "cat %p.cat %p.sub %p.expand dim=-1\n"
-  "slice %p.slice_2 %p.cat dim=-1 end=S\n"
-  "slice %p.slice_3 %p.cat dim=-1 start=1\n"
-  "sub %p.sub_1 %p.slice_3 %p.slice_2\n"
-  "drop %p.cat\n"
-  "ne %p.ne %p.sub_1 scalar=1\n"
-  "cumsum %p.cumsum %p.ne dim=-1\n"
-  "slice %p.slice_4 %p.cumsum dim=0 colon=1\n"
-  "select %p.select %p.slice_4 dim=1 index=-1\n"
-  "eq %p.eq %p.select scalar=1\n"
-  "amax %p.any %p.eq\n"
-  "drop %p.expand %p.sub %p.sub_1 %p.cumsum\n";
-
-/* sdpa_mask of a sliding window that is shorter than the sequence */
-static const char vram__hf_lines_mask[] =
-  "arange %p.arange_1 shape=[N] dtype=i64\n"
-  "arange %p.arange_2 shape=[1] dtype=i64\n"
-  "arange %p.arange_3 shape=[S] dtype=i64\n"
-  "add %p.add_1 %p.arange_3 scalar=1\n"
-  "arange %p.arange_4 shape=[S] dtype=i64\n"
-  "add %p.add_2 %p.arange_4 scalar=1\n"
-  "slice %p.slice_10 %p.arange_1 dim=0 colon=1\n"
-  "unsqueeze %p.unsqueeze_1 %p.slice_10 dim=1\n"
-  "unsqueeze %p.unsqueeze_2 %p.unsqueeze_1 dim=2\n"
-  "unsqueeze %p.unsqueeze_3 %p.unsqueeze_2 dim=3\n"
-  "unsqueeze %p.unsqueeze_4 %p.arange_2 dim=0\n"
-  "slice %p.slice_11 %p.unsqueeze_4 dim=1 colon=1\n"
-  "unsqueeze %p.unsqueeze_5 %p.slice_11 dim=2\n"
-  "unsqueeze %p.unsqueeze_6 %p.unsqueeze_5 dim=3\n"
-  "unsqueeze %p.unsqueeze_7 %p.add_1 dim=0\n"
-  "unsqueeze %p.unsqueeze_8 %p.unsqueeze_7 dim=1\n"
-  "slice %p.slice_12 %p.unsqueeze_8 dim=2 colon=1\n"
-  "unsqueeze %p.unsqueeze_9 %p.slice_12 dim=3\n"
-  "unsqueeze %p.unsqueeze_10 %p.add_2 dim=0\n"
-  "unsqueeze %p.unsqueeze_11 %p.unsqueeze_10 dim=1\n"
-  "unsqueeze %p.unsqueeze_12 %p.unsqueeze_11 dim=2\n"
-  "slice %p.slice_13 %p.unsqueeze_12 dim=3 colon=1\n"
-  "ones %p.ones shape=[] dtype=bool\n"
-  "sub %p.sub_4 %p.unsqueeze_9 scalar=1\n"
-  "gt %p.gt %p.slice_13 %p.sub_4\n"
-  "view %p.to %p.gt shape=[1,1,S,S]\n"
-  "logical_and %p.logical_and %p.ones %p.to\n"
-  "le %p.le %p.slice_13 %p.unsqueeze_9\n"
-  "view %p.to_1 %p.le shape=[1,1,S,S]\n"
-  "logical_and %p.logical_and_1 %p.logical_and %p.to_1\n"
-  "drop %p.unsqueeze_3 %p.unsqueeze_6 %p.unsqueeze_9 %p.slice_13\n"
-  "expand %p.mask %p.logical_and_1 shape=[N,1,S,S]\n"
-  "drop %p.arange_1 %p.arange_2 %p.add_1 %p.add_2\n";
-
-/* cos and sin of each token */
-static const char vram__hf_lines_rope[] =
-  "unsqueeze %p.unsqueeze model.unsqueeze dim=2\n"
-  "to %p.to %p.unsqueeze dtype=f32\n"
-  "buffer %p.inv_freq shape=[$r] dtype=f32\n"
-  "to %p.to_1 %p.inv_freq dtype=f32\n"
-  "mul %p.mul %p.to %p.to_1\n"
-  "cat %p.cat %p.mul %p.mul dim=-1\n"
-  "cos %p.cos %p.cat\n"
-  "mul %p.mul_1 %p.cos scalar=1\n"
-  "sin %p.sin %p.cat\n"
-  "mul %p.mul_2 %p.sin scalar=1\n"
-  "to %p.to_2 %p.mul_1 dtype=model\n"
-  "to %p.to_3 %p.mul_2 dtype=model\n"
-  "drop %p.mul %p.cat %p.mul_1\n";
-
-/* ---- attention ---- */
-
-static const char vram__hf_lines_norm_1[] = "&@input_layernorm|%x|n|h|\n";
-
-static const char vram__hf_lines_qkv[] =
-  "linear @self_attn.q_proj %n out_features=$Q{!b bias=0}\n"
-  "view @self_attn.view @self_attn.q_proj shape=[N,S,$n,$d]\n"
-  "{q&@self_attn.q_norm|@self_attn.view|a|d|@self_attn.q_proj @self_attn.view\n}"
-  "transpose @self_attn.transpose {q%a}{!q@self_attn.view} dim0=1 dim1=2\n"
-  "linear @self_attn.k_proj %n out_features=$K{!b bias=0}\n"
-  "view @self_attn.view_1 @self_attn.k_proj shape=[N,S,$k,$d]\n"
-  "{q&@self_attn.k_norm|@self_attn.view_1|c|d|@self_attn.k_proj @self_attn.view_1\n}"
-  "transpose @self_attn.transpose_1 {q%c}{!q@self_attn.view_1} dim0=1 dim1=2\n"
-  "linear @self_attn.v_proj %n out_features=$K{!b bias=0}\n"
-  "view @self_attn.view_2 @self_attn.v_proj shape=[N,S,$k,$d]\n"
-  "transpose @self_attn.transpose_2 @self_attn.view_2 dim0=1 dim1=2\n"
-  "{Q&@self_attn.q_norm|@self_attn.transpose|a|d|@self_attn.q_proj @self_attn.view\n"
-  "&@self_attn.k_norm|@self_attn.transpose_1|c|d|@self_attn.k_proj @self_attn.view_1\n}";
-
-/* apply_rotary_pos_emb; %r: the module of cos and sin */
-static const char vram__hf_lines_rotate[] =
-  "{!Punsqueeze @self_attn.unsqueeze %r.to_2 dim=1\n"
-  "unsqueeze @self_attn.unsqueeze_1 %r.to_3 dim=1\n"
-  "mul @self_attn.mul {Q%a}{!Q@self_attn.transpose} @self_attn.unsqueeze\n"
-  "slice @self_attn.slice {Q%a}{!Q@self_attn.transpose} dim=3 end=$r\n"
-  "slice @self_attn.slice_1 {Q%a}{!Q@self_attn.transpose} dim=3 start=$r\n"
-  "neg @self_attn.neg @self_attn.slice_1\n"
-  "cat @self_attn.cat @self_attn.neg @self_attn.slice dim=-1\n"
-  "drop @self_attn.slice_1\n"
-  "mul @self_attn.mul_1 @self_attn.cat @self_attn.unsqueeze_1\n"
-  "add @self_attn.add @self_attn.mul @self_attn.mul_1\n"
-  "mul @self_attn.mul_2 {Q%c}{!Q@self_attn.transpose_1} @self_attn.unsqueeze\n"
-  "slice @self_attn.slice_2 {Q%c}{!Q@self_attn.transpose_1} dim=3 end=$r\n"
-  "slice @self_attn.slice_3 {Q%c}{!Q@self_attn.transpose_1} dim=3 start=$r\n"
-  "neg @self_attn.neg_1 @self_attn.slice_3\n"
-  "cat @self_attn.cat_1 @self_attn.neg_1 @self_attn.slice_2 dim=-1\n"
-  "drop @self_attn.slice_3\n"
-  "mul @self_attn.mul_3 @self_attn.cat_1 @self_attn.unsqueeze_1\n"
-  "add @self_attn.add_1 @self_attn.mul_2 @self_attn.mul_3\n"
-  "drop {Q%a %c}"
-  "{!Q{q%a}{!q@self_attn.q_proj @self_attn.view} @self_attn.transpose"
-  " {q%c}{!q@self_attn.k_proj @self_attn.view_1} @self_attn.transpose_1}"
-  " @self_attn.unsqueeze @self_attn.unsqueeze_1\n}";
-
-/* Where a generation has a layer's cache: hf_generate.c has its lines. */
-static const char vram__hf_lines_cache[] = "";
-
-/* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
-static const char vram__hf_lines_repeat[] =
-  "{w{g{1reshape @self_attn.packed @self_attn.add shape=[N,$k,$g,$d]\n}"
-  "{!1slice @self_attn.slice_4 %K dim=0 colon=1\n"
-  "slice @self_attn.slice_5 @self_attn.slice_4 dim=1 colon=1\n"
-  "unsqueeze @self_attn.unsqueeze_2 @self_attn.slice_5 dim=2\n"
-  "slice @self_attn.slice_6 @self_attn.unsqueeze_2 dim=3 colon=1\n"
-  "slice @self_attn.slice_7 @self_attn.slice_6 dim=4 colon=1\n"
-  "expand @self_attn.expand @self_attn.slice_7 shape=[N,$k,$g,%L,$d]\n"
-  "reshape @self_attn.keys @self_attn.expand shape=[N,$n,%L,$d]\n"
-  "drop @self_attn.slice_7\n"
-  "slice @self_attn.slice_8 %V dim=0 colon=1\n"
-  "slice @self_attn.slice_9 @self_attn.slice_8 dim=1 colon=1\n"
-  "unsqueeze @self_attn.unsqueeze_3 @self_attn.slice_9 dim=2\n"
-  "slice @self_attn.slice_10 @self_attn.unsqueeze_3 dim=3 colon=1\n"
-  "slice @self_attn.slice_11 @self_attn.slice_10 dim=4 colon=1\n"
-  "expand @self_attn.expand_1 @self_attn.slice_11 shape=[N,$k,$g,%L,$d]\n"
-  "reshape @self_attn.values @self_attn.expand_1 shape=[N,$n,%L,$d]\n"
-  "drop @self_attn.slice_11\n}}}";
-
-static const char vram__hf_lines_attend[] =
-  "scaled_dot_product_attention @self_attn.sdpa "
-  "{w{g{1@self_attn.packed %K %V}{!1@self_attn.add @self_attn.keys @self_attn.values}}"
-  "{!g@self_attn.add %K %V} %s}"
-  "{!w{P@self_attn.transpose}{!P@self_attn.add} %K %V}{D dropout_p=#a}{!w{!1 is_causal=1}{g enable_gqa=1}}\n"
-  "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$d]\n"
-  "transpose @self_attn.transpose_3 @self_attn.reshape dim0=1 dim1=2\n"
-  "contiguous @self_attn.contiguous @self_attn.transpose_3\n"
-  "drop{w{g{!1 @self_attn.keys @self_attn.values}}} @self_attn.sdpa @self_attn.reshape\n"
-  "reshape @self_attn.reshape_1 @self_attn.contiguous shape=[N,S,$Q]\n"
-  "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
-  "drop @self_attn.contiguous\n"
-  "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-  "{qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "{Qorder @self_attn.q_norm.weight @self_attn.k_norm.weight\n}"
-  "drop %n{P @self_attn.q_proj @self_attn.view @self_attn.transpose @self_attn.k_proj"
-  " @self_attn.view_1 @self_attn.transpose_1}"
-  "{!k @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2}{!P @self_attn.add"
-  "{!k @self_attn.add_1}}\n";
-
-/* ---- what stands between, and behind ---- */
-
-static const char vram__hf_lines_norm_2[] =
-  "{Ymul @mul @self_attn.o_proj scalar=1\n}"
-  "add @add %x {Y@mul}{!Y@self_attn.o_proj}\n"
-  "{Ydrop @self_attn.o_proj\n}"
-  "&@post_attention_layernorm|@add|m|h|\n";
-
-static const char vram__hf_lines_gated[] =
-  "linear @mlp.gate_proj %m out_features=$i{!u bias=0}\n"
-  "^@mlp.act_fn|@mlp.gate_proj|a\n"
-  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
-  "mul @mlp.mul %a @mlp.up_proj\n"
-  "linear @mlp.down_proj @mlp.mul out_features=$h{!u bias=0}\n";
-
-static const char vram__hf_lines_plain[] =
-  "linear @mlp.up_proj %m out_features=$i{!u bias=0}\n"
-  "^@mlp.act_fn|@mlp.up_proj|a\n"
-  "linear @mlp.down_proj %a out_features=$h{!u bias=0}\n";
-
-static const char vram__hf_lines_end[] =
-  "order @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "drop %m\n"
-  "{Ymul @mul_1 @mlp.down_proj scalar=1\n}"
-  "add @add_1 @add {Y@mul_1}{!Y@mlp.down_proj}\n"
-  "{Ydrop{l %x} @mlp.down_proj\n}"
-  "{!Y{ldrop %x\n}}";
-
-/* norms of what attention and the MLP give, and before both (Gemma) */
-static const char vram__hf_lines_norm_2_3[] =
-  "&@post_attention_layernorm|@self_attn.o_proj|y|h|\n"
-  "add @add %x %y\n"
-  "&@pre_feedforward_layernorm|@add|m|h|\n";
-
-static const char vram__hf_lines_end_4[] =
-  "order @input_layernorm.weight @post_attention_layernorm.weight "
-  "@pre_feedforward_layernorm.weight\n"
-  "drop %m\n"
-  "&@post_feedforward_layernorm|@mlp.down_proj|y|h|\n"
-  "add @add_1 @add %y\n"
-  "{ldrop %x\n}";
-
-/* a router: of Qwen, of Mixtral */
-static const char vram__hf_lines_router[] =
-  "view @mlp.view %m shape=[N*S,$h]\n"
-  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
-  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
-  "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
-  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
-  "{Ksum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
-  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n}"
-  "type_as @mlp.gate.to {K@mlp.gate.div}{!K@mlp.gate.topk} @mlp.gate.linear\n"
-  "drop @mlp.gate.reshape @mlp.gate.softmax{K @mlp.gate.topk}\n"
-  "reshape @mlp.experts.reshape @mlp.gate.to shape=[N*S*$t]\n";
-
-static const char vram__hf_lines_mixtral_router[] =
-  "view @mlp.view %m shape=[N*S,$h]\n"
-  "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
-  "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
-  "to @mlp.gate.to @mlp.gate.linear dtype=f32\n"
-  "softmax @mlp.gate.softmax @mlp.gate.to dim=-1\n"
-  "topk @mlp.gate.topk,@mlp.gate.topk.i @mlp.gate.softmax k=$t dim=-1\n"
-  "sum @mlp.gate.sum @mlp.gate.topk dim=-1 keepdim=1\n"
-  "div @mlp.gate.div @mlp.gate.topk @mlp.gate.sum inplace=1\n"
-  "drop @mlp.gate.reshape @mlp.gate.softmax\n"
-  "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n";
-
-/* grouped_mm_experts_forward, and the rest of the layer */
-static const char vram__hf_lines_experts[] =
-  "reshape @mlp.experts.reshape_1 @mlp.gate.topk.i shape=[N*S*$t]\n"
-  "sort @mlp.experts.sort,@mlp.experts.sort.i @mlp.experts.reshape_1\n"
-  "floor_divide @mlp.experts.floor_divide @mlp.experts.sort.i scalar=1\n"
-  "index @mlp.experts.index @mlp.view @mlp.experts.floor_divide\n"
-  "index @mlp.experts.index_1 @mlp.experts.reshape @mlp.experts.sort.i\n"
-  "to @mlp.experts.to @mlp.experts.sort dtype=i32\n"
-  "histc @mlp.experts.histc @mlp.experts.to bins=$e\n"
-  "cumsum @mlp.experts.cumsum @mlp.experts.histc dim=0 dtype=i32\n"
-  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-  "transpose @mlp.experts.transpose @mlp.experts.gate_up_proj dim0=-2 dim1=-1\n"
-  "to @mlp.experts.to_1 @mlp.experts.index dtype=model\n"
-  "grouped_mm @mlp.experts.grouped_mm @mlp.experts.to_1 @mlp.experts.transpose @mlp.experts.cumsum\n"
-  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.grouped_mm chunks=2 dim=-1\n"
-  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-  "drop @mlp.experts.grouped_mm @mlp.experts.chunk.0\n"
-  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "transpose @mlp.experts.transpose_1 @mlp.experts.down_proj dim0=-2 dim1=-1\n"
-  "to @mlp.experts.to_2 @mlp.experts.mul dtype=model\n"
-  "grouped_mm @mlp.experts.grouped_mm_1 @mlp.experts.to_2 @mlp.experts.transpose_1 "
-  "@mlp.experts.cumsum\n"
-  "drop @mlp.experts.mul\n"
-  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.index_1 dim=-1\n"
-  "mul @mlp.experts.mul_1 @mlp.experts.grouped_mm_1 @mlp.experts.unsqueeze\n"
-  "empty @mlp.experts.empty shape=[N*S*$t] dtype=i64\n"
-  "arange @mlp.experts.arange shape=[N*S*$t] dtype=i64\n"
-  "index_put @mlp.experts.index_put @mlp.experts.empty @mlp.experts.sort.i @mlp.experts.arange "
-  "inplace=1\n"
-  "index @mlp.experts.index_2 @mlp.experts.mul_1 @mlp.experts.empty\n"
-  "view @mlp.experts.view @mlp.experts.index_2 shape=[N*S,$t,$h]\n"
-  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.reshape_1 @mlp.experts.sort "
-  "@mlp.experts.sort.i @mlp.experts.index @mlp.experts.index_1 @mlp.experts.to @mlp.experts.histc "
-  "@mlp.experts.cumsum @mlp.experts.grouped_mm_1 @mlp.experts.empty @mlp.experts.index_2\n"
-  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-  "add @add_1 @add @mlp.reshape\n"
-  "drop{l %x} @mlp.experts.to_3\n";
-
-/* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-static const char vram__hf_lines_experts_one[] =
-  "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-  "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-  "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-  "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-  "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-  "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-  "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-  "drop @mlp.experts.column\n"
-  "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-  "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-  "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-  "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-  "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-  "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-  "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-  "drop @mlp.experts.up\n"
-  "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-  "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-  "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-  "drop @mlp.experts.mul @mlp.experts.column_1\n"
-  "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-  "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-  "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-  "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-  "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-  "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-  " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-  "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-  "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-  "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-  "add @add_1 @add @mlp.reshape\n"
-  "drop{l %x} @mlp.experts.to_3\n";
-
-static const char vram__hf_lines_norm[] =
-  "&model.norm|%x|n|h|+%e{!G model.add model.unsqueeze{W model.sliding.logical_and_1 "
-  "model.sliding.mask}}{G%Z} model.rotary_emb.to_2 model.rotary_emb.to_3"
-  "{R model.rotary_emb_local.to_2 model.rotary_emb_local.to_3}\n";
-
-/* the head, and ForCausalLMLoss */
-static const char vram__hf_lines_loss[] =
-  "slice slice %n dim=0 colon=1\n"
-  "slice slice_1 slice dim=1 colon=1\n"
-  "slice slice_2 slice_1 dim=2 colon=1\n"
-  "expand alias slice_2 shape=[N,S,$h]\n"
-  "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}{Ydiv logits lm_head scalar=1\n}"
-  "to to {Mlogits}{Ylogits}{!M{!Ylm_head}} dtype=f32\n"
-  "pad pad labels pad=0,1\n"
-  "slice slice_3 pad dim=1 start=1\n"
-  "contiguous contiguous slice_3\n"
-  "view view to shape=[N*S,$v]\n"
-  "view view_1 contiguous shape=[N*S]\n"
-  "view to_1 view_1 shape=[N*S]\n"
-  "drop contiguous\n"
-  "cross_entropy loss view to_1\n"
-  "drop %n alias {Mlogits}{Ylogits}{!M{!Ylm_head}} to pad\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}"
-  "output loss\n"
-  "infer {Mlogits}{Ylogits}{!M{!Ylm_head}}\n";
-
-/* ---- families ---- */
-
-#define VRAM__HF_ROTARY                                                                            \
-  vram__hf_lines_norm_1, vram__hf_lines_qkv, vram__hf_lines_rotate, vram__hf_lines_cache,            \
-      vram__hf_lines_repeat, vram__hf_lines_attend
-
-/* flags: q norms of heads before they become an axis, Q behind it; X Mixtral's router; R other angles
-   where windows slide; L gelu means the default; Y sums of what is multiplied; N layers that do
-   not rotate */
-static const vram__hf_lines vram__hf_line_rows[] = {
-  {"llama", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"smollm3", "N", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"granite", "Y", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_multiplied_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"mistral", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"qwen2", "", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"qwen3", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"arcee", "", "hidden_act", "relu2", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_plain, vram__hf_lines_end}, {0}, 0},
-  {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end}, {0}, 0},
-  {"gemma3_text", "QR", "hidden_activation", "gelu_pytorch_tanh", vram__hf_lines_gemma, vram__hf_lines_scaled_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2_3, vram__hf_lines_gated, vram__hf_lines_end_4}, {0}, 0},
-  {"qwen3_moe", "q", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_gated, vram__hf_lines_end},
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_router, vram__hf_lines_experts}, 8},
-  {"mixtral", "X", "hidden_act", "silu", vram__hf_lines_rms, vram__hf_lines_embedding,
-   {0},
-   {VRAM__HF_ROTARY, vram__hf_lines_norm_2, vram__hf_lines_mixtral_router, vram__hf_lines_experts}, 2},
-};
-/* clang-format on */
-
-/* ---- letters ---- */
-
-VRAM__FN void vram__hf_flush(vram__hf_pen *w) {
-  if (w->used && !w->h.result && w->sink->write(w->sink->user, w->text, w->used))
-    vram__hf_fail(&w->h, VRAM_ERR_WRITE, "the text could not be written", "");
-  w->used = 0;
-}
-
-VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n) {
-  uint32_t i;
-  for (i = 0; i < n; i++) {
-    if (w->used == sizeof w->text)
-      vram__hf_flush(w);
-    w->text[w->used++] = s[i];
-  }
-}
-
-static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s) {
-  if (t)
-    vram__text_puts(t->to, t->cap, &t->n, s);
-  else
-    vram__hf_put(w, s, vram__text_len(s));
-}
-
-/* Behind a bracket: what its flag says, and where its text begins. */
-static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
-  uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
-    return s + 1;
-  for (s++; *s && depth; s++)
-    depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
-  return s;
-}
-
-static const char *vram__hf_call(vram__hf_pen *w, const char *s);
-
-/* The lines from s on up to one of the letters in `ends`, put in; where they end. */
-VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
-                                  const char *ends) {
-  char digits[24], plain[2] = {0, 0};
-  uint32_t n = 0;
-  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
-    const char next = s[1];
-    switch (*s) {
-    case '{':
-      s = vram__hf_condition(w, s + 1);
-      continue;
-    case '}':
-      break;
-    case '@':
-      vram__hf_letters(w, t, w->path);
-      break;
-    case '%':
-      vram__hf_letters(w, t, next == 'd' ? w->drop : vram__hf_name_of(w, next));
-      s++;
-      break;
-    case '$':
-      n = 0;
-      vram__text_putu(digits, sizeof digits, &n, *vram__hf_number_of(w, next));
-      vram__hf_letters(w, t, digits);
-      s++;
-      break;
-    case '&':
-    case '^':
-      s = vram__hf_call(w, s);
-      continue;
-    default:
-      plain[0] = *s;
-      vram__hf_letters(w, t, plain);
-    }
-    s++;
-  }
-  return s;
-}
-
-VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines) {
-  vram__hf_target t;
-  t.to = vram__hf_name_of(w, name);
-  t.cap = VRAM__HF_PATH;
-  t.n = 0;
-  *t.to = 0;
-  vram__hf_say(w, &t, lines, "");
-}
-
-/* ---- norms and activations ---- */
-
-static const struct {
-  const char *name, *lines, *output;
-} vram__hf_activations[] = {
-    {"silu", "silu %p.silu %i\n", "%p.silu"},
-    {"swish", "silu %p.silu %i\n", "%p.silu"},
-    {"gelu", "gelu %p.gelu %i\n", "%p.gelu"},
-    {"gelu_pytorch_tanh", "gelu %p.gelu %i approximate=tanh\n", "%p.gelu"},
-    {"relu", "relu %p.relu %i\n", "%p.relu"},
-    {"relu2", "relu %p.relu %i\nsquare %p.square %p.relu\ndrop %i\n", "%p.square"},
-};
-
-/* One field of a call, up to a stroke or the end of the line; behind it. */
-static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint32_t cap) {
-  vram__hf_target t;
-  t.to = to;
-  t.cap = cap;
-  t.n = 0;
-  *to = 0;
-  s = vram__hf_say(w, &t, s, "|\n");
-  return s + (*s != 0);
-}
-
-/* &path|input|c|size|drop, ^path|input|c */
-static const char *vram__hf_call(vram__hf_pen *w, const char *s) {
-  const int is_norm = *s == '&';
-  const char *lines = w->row->norm, *output = NULL;
-  char path[VRAM__HF_PATH], input[VRAM__HF_PATH], to[4], drop[sizeof w->drop];
-  s = vram__hf_field(w, s + 1, path, sizeof path);
-  s = vram__hf_field(w, s, input, sizeof input);
-  s = vram__hf_field(w, s, to, sizeof to);
-  if (is_norm) {
-    char size[4];
-    s = vram__hf_field(w, s, size, sizeof size);
-    s = vram__hf_field(w, s, drop, sizeof drop);
-    *vram__hf_number_of(w, 'z') = *vram__hf_number_of(w, *size);
-    *vram__hf_flag_of(w, 'f') = *drop == '+';
-    *vram__hf_flag_of(w, 'd') = *drop && *drop != '+';
-    vram__memory_copy(w->drop, drop + *vram__hf_flag_of(w, 'f'), sizeof drop - 1);
-    output = lines == vram__hf_lines_gemma ? "%p.type_as" : "%p.mul_1";
-  } else {
-    lines = vram__hf_activations[*vram__hf_number_of(w, 'A')].lines;
-    output = vram__hf_activations[*vram__hf_number_of(w, 'A')].output;
-  }
-  vram__memory_copy(vram__hf_name_of(w, 'p'), path, sizeof path);
-  vram__memory_copy(vram__hf_name_of(w, 'i'), input, sizeof input);
-  vram__hf_say(w, NULL, lines, "");
-  vram__hf_set(w, *to, output);
-  return s;
-}
+/* >>read/hf_text    config.json as a model in the text form: what a module's forward pass calls, in
+   its order, and where Python lets go of values (`drop`). hf_lines.c and its kin have the lines. */
 
 /* ---- what a file says ---- */
 
@@ -61626,26 +65088,21 @@ VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word) {
 
 static void vram__hf_activation(vram__hf_pen *w) {
   const vram_file_value *v = vram__hf_word(w, w->row->act_key);
-  uint32_t i;
   if (v && *vram__hf_flag_of(w, 'L') && vram__hf_is_word(v, "gelu"))
     v = NULL; /* GemmaConfig: a value of old files that means the default */
-  for (i = 0; i < sizeof vram__hf_activations / sizeof *vram__hf_activations; i++)
-    if (v ? vram__hf_is_word(v, vram__hf_activations[i].name)
-          : vram__text_is(w->row->act, vram__text_len(w->row->act), vram__hf_activations[i].name)) {
-      *vram__hf_number_of(w, 'A') = i;
-      return;
-    }
-  vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
+  w->activation = v ? vram__hf_activation_find(v->text, v->count)
+                    : vram__hf_activation_find(w->row->act, vram__text_len(w->row->act));
+  if (!w->activation)
+    vram__hf_refuse(w, "an activation whose lines are not known: ", w->row->act_key);
 }
 
-/* Angles that are known before the tokens are: no more lines than without scaling. */
+/* Angles that are known before the tokens are: no more lines than without scaling. J: all of a head
+   is rotated; r: half of what is rotated, R. */
 static void vram__hf_rope(vram__hf_pen *w) {
   static const char *const key[] = {
       "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type",
       "rope_parameters.full_attention.rope_type", "rope_parameters.sliding_attention.rope_type"};
-  static const char *const share[] = {"partial_rotary_factor",
-                                      "rope_parameters.partial_rotary_factor",
-                                      "rope_scaling.partial_rotary_factor"};
+  const double share = vram__hf_rotary_share(&w->h);
   uint32_t i;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_word(w, key[i]);
@@ -61653,25 +65110,132 @@ static void vram__hf_rope(vram__hf_pen *w) {
         !vram__hf_is_word(v, "llama3") && !vram__hf_is_word(v, "yarn"))
       vram__hf_refuse(w, "angles that change with the tokens: ", key[i]);
   }
-  for (i = 0; i < sizeof share / sizeof *share; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, share[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && v->number.u == 1) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 1 && v->number.f <= 1))
-      vram__hf_refuse(w, "only a part of a head is rotated: ", share[i]);
+  *vram__hf_number_of(w, 'R') =
+      share > 0 && share <= 1 ? (uint64_t)((double)w->c.head_dim * share) : 0;
+  *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
+  if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
+    vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
+  if (!*vram__hf_flag_of(w, 'n') &&
+      (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE,
+                  "what is rotated of a head has no two halves: ", "partial_rotary_factor");
+}
+
+#define VRAM__HF_BERT_DROPOUT                                                                      \
+  "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout_prob"
+/* Where dropout is: the keys of attention (D), of what blocks give (C), of the embedding (S) and of
+   a head (9), and what they are where they are missing; 9, where it is null, is C. Behind the last:
+   others. */
+static const struct {
+  const char *type, *key[4];
+  uint32_t none, none_9; /* millionths */
+} vram__hf_dropouts[] = {
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"distilbert",
+     {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
+     100000,
+     200000},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+};
+
+/* A probability as Python writes it: "0.1". */
+static void vram__hf_probability(vram__hf_pen *w, char name, const char *key, uint64_t millionths) {
+  const vram_file_value *const v = vram__hf_value(&w->h, key);
+  char *const to = vram__hf_name_of(w, name);
+  uint32_t n = 0, digit = 100000;
+  if (v && v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 1)
+    millionths = (uint64_t)(v->number.f * 1e6 + 0.5);
+  else if (v && v->kind == VRAM_VALUE_UINT && v->number.u <= 1)
+    millionths = v->number.u * 1000000;
+  else if (v && v->kind != VRAM_VALUE_NULL)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no probability is the key ", key);
+  vram__text_putu(to, VRAM__HF_PATH, &n, millionths / 1000000);
+  if (v && v->kind == VRAM_VALUE_UINT)
+    return;
+  vram__text_puts(to, VRAM__HF_PATH, &n, ".");
+  millionths %= 1000000;
+  do {
+    vram__text_putu(to, VRAM__HF_PATH, &n, millionths / digit);
+    millionths %= digit;
+    digit /= 10;
+  } while (millionths);
+}
+
+/* %D, %C, %S and %9 and their flags: of attention only where it is not 0. */
+static void vram__hf_dropout_keys(vram__hf_pen *w) {
+  static const char letter[] = "DCS9", zero[] = "_-+=";
+  uint32_t i, k = 0;
+  int is_zero;
+  while (*vram__hf_dropouts[k].type &&
+         !vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_dropouts[k].type))
+    k++;
+  for (i = 0; i < 4; i++) {
+    const char *key = vram__hf_dropouts[k].key[i];
+    const char *const text = vram__hf_name_of(w, letter[i]);
+    const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
+    uint32_t none = vram__hf_dropouts[k].none;
+    if (!key)
+      continue;
+    if (i == 3 && vram__hf_dropouts[k].none_9)
+      none = vram__hf_dropouts[k].none_9;
+    else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
+      key = vram__hf_dropouts[k].key[1];
+    vram__hf_probability(w, letter[i], key, none);
+    is_zero = vram__text_is(text, vram__text_len(text), "0.0") ||
+              vram__text_is(text, vram__text_len(text), "0");
+    *vram__hf_flag_of(w, letter[i]) = !w->size.cache && (i || !is_zero);
+    *vram__hf_flag_of(w, zero[i]) = !w->size.cache && is_zero;
   }
 }
 
-/* What lines leave out must not be there. */
-static void vram__hf_no_dropout(vram__hf_pen *w) {
-  static const char *const key[] = {"attention_dropout", "resid_pdrop",      "embd_pdrop",
-                                    "hidden_dropout",    "residual_dropout", "embedding_dropout"};
+/* What a row says may be there, and is unless its key is null: soft capping. */
+static void vram__hf_optional(vram__hf_pen *w) {
+  static const struct {
+    char flag;
+    const char *key;
+  } row[] = {{'V', "final_logit_softcapping"}, {'Z', "attn_logit_softcapping"}};
   uint32_t i;
-  for (i = 0; i < sizeof key / sizeof *key; i++) {
-    const vram_file_value *const v = vram__hf_value(&w->h, key[i]);
-    if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_UINT && !v->number.u) &&
-        !(v->kind == VRAM_VALUE_FLOAT && v->number.f >= 0 && v->number.f <= 0))
-      vram__hf_refuse(w, "dropout, whose lines are not known: ", key[i]);
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_file_value *const v = vram__hf_value(&w->h, row[i].key);
+    if (v && v->kind == VRAM_VALUE_NULL)
+      *vram__hf_flag_of(w, row[i].flag) = 0;
   }
+}
+
+/* Settings that decide what is computed, and of which only one is known. */
+static void vram__hf_settings(vram__hf_pen *w) {
+  static const struct {
+    const char *type, *key;
+    int known;
+  } row[] = {{"stablelm", "use_parallel_residual", 0},
+             {"stablelm", "qk_layernorm", 0},
+             {"gpt2", "reorder_and_upcast_attn", 0},
+             {"gpt2", "add_cross_attention", 0},
+             {"gemma2", "use_bidirectional_attention", 0},
+             {"gemma3_text", "use_bidirectional_attention", 0},
+             {"gemma3", "use_bidirectional_attention", 0}};
+  const vram_file_value *clip;
+  uint32_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++)
+    if (vram__text_is(w->c.family, vram__text_len(w->c.family), row[i].type) &&
+        vram__hf_bool(&w->h, row[i].key, row[i].known) != row[i].known)
+      vram__hf_refuse(w, "a setting whose lines are not known: ", row[i].key);
+  clip = vram__hf_value(&w->h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
+    *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
 
 static void vram__hf_numbers(vram__hf_pen *w) {
@@ -61686,7 +65250,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'n', c->heads},
              {'k', c->kv_heads},
              {'d', c->head_dim},
-             {'r', c->head_dim / 2},
+             {'r', *vram__hf_number_of(w, 'R') / 2},
              {'Q', c->heads * c->head_dim},
              {'K', c->kv_heads * c->head_dim},
              {'i', c->intermediate},
@@ -61695,6 +65259,15 @@ static void vram__hf_numbers(vram__hf_pen *w) {
              {'e', c->experts},
              {'m', c->expert_intermediate},
              {'2', 2 * c->expert_intermediate},
+             {'3', 3 * c->hidden},
+             {'9', 3 * c->head_dim},
+             {'4', (c->heads + 2 * c->kv_heads) * c->head_dim},
+             {'5', (c->heads + c->kv_heads) * c->head_dim},
+             {'6', 2 * c->intermediate},
+             {'p', vram__hf_positions(h)},
+             {'y', vram__hf_number(h, "type_vocab_size", 2)},
+             {'E', vram__hf_embedding_width(h)},
+             {'7', vram__hf_labels(h)},
              {'t', used}};
   uint32_t i;
   for (i = 0; i < sizeof row / sizeof *row; i++)
@@ -61702,111 +65275,100 @@ static void vram__hf_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'T') = c->is_tied;
   *vram__hf_flag_of(w, 'b') =
       vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key);
-  *vram__hf_flag_of(w, 'o') =
-      vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key);
-  *vram__hf_flag_of(w, 'u') =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) && vram__hf_bool(h, "mlp_bias", 0));
+  *vram__hf_flag_of(w, 'o') = (uint8_t)vram__hf_o_bias(h);
+  *vram__hf_flag_of(w, 'u') = (uint8_t)vram__hf_mlp_bias(h);
   *vram__hf_flag_of(w, 'g') = c->kv_heads != c->heads;
-  *vram__hf_flag_of(w, 'K') = (uint8_t)vram__hf_bool(h, "norm_topk_prob", 0);
+  *vram__hf_flag_of(w, '/') = c->kv_heads == 1;
+  *vram__hf_flag_of(w, 'K') =
+      (uint8_t)vram__hf_bool(h, "norm_topk_prob", *vram__hf_flag_of(w, 'K'));
+  if (vram__hf_has(h, VRAM__HF_QK_HEADS | VRAM__HF_QK_KEY))
+    *vram__hf_flag_of(w, '4') =
+        (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!c->head_dim || c->head_dim % 2)
+  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
-  if (c->experts && (!used || used > c->experts))
+  if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
+  vram__hf_numbers_of_parts(w);
 }
 
 /* ---- the model ---- */
 
+/* The path of a layer: %N and its number. */
 static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
-  vram__text_puts(w->path, sizeof w->path, &n, "model.layers.");
+  vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
   vram__text_putu(w->path, sizeof w->path, &n, layer);
   vram__text_puts(w->path, sizeof w->path, &n, ".");
 }
 
-static void vram__hf_parts(vram__hf_pen *w, const char *const *part) {
-  for (; *part; part++)
-    if (*part == vram__hf_lines_experts && *vram__hf_flag_of(w, '1'))
-      vram__hf_say(w, NULL, vram__hf_lines_experts_one, "");
-    else
-      vram__hf_say(w, NULL, *part == vram__hf_lines_cache && w->cache ? w->cache : *part, "");
-}
-
-/* Which masks there are (create_causal_mask and its kin make none where a window is no shorter than
-   the sequence), and what says where tokens stand. */
-static void vram__hf_masks(vram__hf_pen *w) {
-  const vram_hf_config *const c = &w->c;
-  const int slides = c->sliding_layers && c->window <= *vram__hf_number_of(w, 'S'),
-            both = c->sliding_layers && (c->full_layers || *vram__hf_flag_of(w, 'R'));
-  vram__hf_say(w, NULL, vram__hf_lines_positions, "");
-  vram__hf_set(w, 'i', "model.unsqueeze");
-  vram__hf_set(w, 'p', "model");
-  if (both || !c->sliding_layers)
-    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
-  vram__hf_set(w, 'p', "model.sliding");
-  if (c->sliding_layers)
-    vram__hf_say(w, NULL, vram__hf_lines_packed, "");
-  if (slides)
-    vram__hf_say(w, NULL, vram__hf_lines_mask, "");
-  *vram__hf_flag_of(w, 'W') = (uint8_t)slides;
-  vram__hf_set(w, 's', "model.sliding.mask");
-}
-
-/* What comes before the layers. */
-static void vram__hf_before(vram__hf_pen *w) {
-  const int is_generation = *vram__hf_flag_of(w, 'G');
-  if (!is_generation) {
-    vram__hf_set(w, 'I', "input_ids");
-    vram__hf_say(w, NULL, vram__hf_lines_inputs, "");
+/* The names of all layers, in the order of their parameters. */
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w) {
+  uint64_t i;
+  for (i = 0; i < w->c.layers; i++) {
+    vram__hf_path(w, i);
+    vram__hf_say(w, NULL, "<ordered_layer>", "");
   }
-  vram__hf_say(w, NULL, w->row->embedding, "");
-  vram__hf_set(w, 'e',
-               w->row->embedding == vram__hf_lines_embedding ? "model.embed_tokens"
-               : w->row->embedding == vram__hf_lines_multiplied_embedding
-                   ? "model.mul"
-                   : "model.embed_tokens.mul");
-  vram__hf_set(w, 't',
-               w->row->embedding == vram__hf_lines_scaled_embedding ? "model.embed_tokens.embedding"
-                                                                    : "model.embed_tokens");
-  vram__hf_set(w, 'x', "%e");
-  if (!is_generation)
-    vram__hf_masks(w);
-  else if (w->size.cache == VRAM_HF_DYNAMIC)
-    vram__hf_part_masks(w);
-  vram__hf_set(w, 'p', "model.rotary_emb");
-  vram__hf_say(w, NULL, vram__hf_lines_rope, "");
-  vram__hf_set(w, 'p', "model.rotary_emb_local");
-  if (*vram__hf_flag_of(w, 'R'))
-    vram__hf_say(w, NULL, vram__hf_lines_rope, "");
+}
+
+/* Masks and angles that the model makes, and which class of an encoder it is. */
+static void vram__hf_kinds(vram__hf_pen *w) {
+  const vram_hf_config *const c = &w->c;
+  const uint32_t kind = w->h.family->sliding;
+  const int one = kind == VRAM__HF_ALL || kind == VRAM__HF_USED; /* all layers are of one kind */
+  uint64_t window = c->window;
+  if (*vram__hf_flag_of(w, '5') && !window)
+    window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
+  *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
+  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
+  *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
+  *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
+  *vram__hf_flag_of(w, 'm') = w->h.head == VRAM__HF_MASKED;
+  *vram__hf_flag_of(w, 't') = w->h.head == VRAM__HF_CLASSES;
+  if (vram__hf_has(&w->h, VRAM__HF_ENCODER)) {
+    vram__hf_set(w, 'B', "");
+    *vram__hf_flag_of(w, 'v') = (uint8_t)vram__hf_pools(&w->h);
+    *vram__hf_flag_of(w, 'b') = *vram__hf_number_of(w, 'E') != c->hidden;
+  }
 }
 
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
-  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i);
+  vram__hf_set(w, 'A', "@self_attn.");
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+                              (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
   else {
+    *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
     *vram__hf_flag_of(w, 'w') = slides && *vram__hf_flag_of(w, 'W');
     vram__hf_set(w, 'L', "S");
-    vram__hf_set(w, 'K', *vram__hf_flag_of(w, 'P') ? "@self_attn.transpose_1" : "@self_attn.add_1");
-    vram__hf_set(w, 'V', "@self_attn.transpose_2");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  vram__hf_set(w, 'r',
-               slides && *vram__hf_flag_of(w, 'R') ? "model.rotary_emb_local" : "model.rotary_emb");
-  vram__hf_parts(w, vram__hf_is_moe(&w->h, i) ? w->row->moe : w->row->layer);
-  vram__hf_set(w, 'x', "@add_1");
+  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
+  *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
+                                  ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
+                                  : *vram__hf_flag_of(w, 'o');
+  vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
+  *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
+  vram__hf_say(w, NULL, w->row->layer, "");
 }
 
-static uint64_t vram__hf_tokens(const vram_file *f) {
+static uint64_t vram__hf_tokens(const vram__hf *h) {
   static const char *const key[] = {"max_position_embeddings", "n_positions"};
   uint32_t i;
   for (i = 0; i < 2; i++) {
-    const vram_file_value *const v = vram__hf_at(f, "", key[i]);
+    const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_UINT && v->number.u && v->number.u < 4096)
       return v->number.u;
   }
@@ -61816,38 +65378,41 @@ static uint64_t vram__hf_tokens(const vram_file *f) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
-  for (i = 0; !w->h.result && i < sizeof vram__hf_line_rows / sizeof *vram__hf_line_rows; i++)
-    if (vram__text_is(w->c.family, vram__text_len(w->c.family), vram__hf_line_rows[i].type))
-      w->row = vram__hf_line_rows + i;
+  if (!w->h.result)
+    w->row = vram__hf_lines_find(w->c.family);
   if (!w->row) {
     vram__hf_refuse(w, "no lines of the text form are known of model_type ", w->c.family);
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
+  w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
+  vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
+  vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
-  vram__hf_no_dropout(w);
+  vram__hf_optional(w);
+  vram__hf_settings(w);
   w->size = *sizes;
+  vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
-  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(f);
+  *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
   w->size.tokens = *vram__hf_number_of(w, 'S');
   w->size.new_tokens += !w->size.new_tokens;
   vram__hf_numbers(w);
 }
 
-static int vram__hf_has_cache(const char *const *part) {
-  while (*part && *part != vram__hf_lines_cache)
-    part++;
-  return *part != NULL;
-}
-
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
-  if ((!vram__hf_has_cache(w->row->layer) && !vram__hf_has_cache(w->row->moe)) ||
-      *vram__hf_flag_of(w, 'Y') || *vram__hf_flag_of(w, 'N'))
+  if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
@@ -61871,10 +65436,11 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
     if (!vram__hf_part_is(w, part))
       continue;
     vram__hf_part_begin(w, part);
-    vram__hf_before(w);
+    vram__hf_kinds(w);
+    vram__hf_say(w, NULL, w->row->before, "");
     for (i = 0; i < w->c.layers && !w->h.result; i++)
       vram__hf_write_layer(w, i);
-    vram__hf_say(w, NULL, vram__hf_lines_norm, "");
+    vram__hf_say(w, NULL, w->row->after, "");
     vram__hf_part_end(w);
   }
 }
@@ -61910,15 +65476,2145 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
-  vram__hf_before(w);
+  vram__hf_kinds(w);
+  vram__hf_set(w, 'I', "input_ids");
+  vram__hf_say(w, NULL, vram__hf_has(&w->h, VRAM__HF_ENCODER) ? "<encoder_inputs>" : "<inputs>",
+               "");
+  vram__hf_say(w, NULL, w->row->before, "");
   for (i = 0; i < w->c.layers && !w->h.result; i++)
     vram__hf_write_layer(w, i);
-  vram__hf_say(w, NULL, vram__hf_lines_norm, "");
-  vram__hf_say(w, NULL, vram__hf_lines_loss, "");
+  vram__hf_say(w, NULL, w->row->after, "");
+  if (!vram__hf_has(&w->h, VRAM__HF_ENCODER))
+    vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
+}
+
+/* >>read/video    transformers of videos: rows as those of denoiser.c, whose engine and parts they
+   use: as diffusers 0.42 runs them under torch 2.15 in eval mode, of weights in one dtype
+   (models/transformers/transformer_wan.py, transformer_ltx.py, cogvideox_transformer_3d.py). */
+
+/* clang-format off */
+
+/* ---- parts ---- */
+
+/* Wan's rotation of pairs in place: name of the result, of what */
+static const char vram__video_rotate[] =
+  "unflatten @attn1.%1.unflatten %2 dim=-1 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "slice @attn1.%1.cos rope.reshape dim=3 step=2\n"
+  "slice @attn1.%1.sin rope.reshape_1 dim=3 start=1 step=2\n"
+  "empty @attn1.%1.empty %2 shape=[N,$p,$n,$d]\n"
+  "mul @attn1.%1.mul @attn1.%1.unbind.0 @attn1.%1.cos\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.unbind.1 @attn1.%1.sin\n"
+  "sub @attn1.%1.sub @attn1.%1.mul @attn1.%1.mul_1\n"
+  "slice @attn1.%1.slice @attn1.%1.empty dim=3 step=2\n"
+  "add @attn1.%1.add @attn1.%1.slice @attn1.%1.sub inplace=1\n"
+  "mul @attn1.%1.mul_2 @attn1.%1.unbind.0 @attn1.%1.sin\n"
+  "mul @attn1.%1.mul_3 @attn1.%1.unbind.1 @attn1.%1.cos\n"
+  "add @attn1.%1.add_1 @attn1.%1.mul_2 @attn1.%1.mul_3\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.empty dim=3 start=1 step=2\n"
+  "add @attn1.%1.add_2 @attn1.%1.slice_1 @attn1.%1.add_1 inplace=1\n"
+  "type_as @attn1.%1 @attn1.%1.empty %2\n"
+  "drop %3 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.cos @attn1.%1.sin\n";
+
+/* Queries, keys and values with norms over all heads: path, of what, keys of what */
+static const char vram__video_projections[] =
+  "linear %1.to_q %2 out_features=$c\n"
+  "linear %1.to_k %3 out_features=$c\n"
+  "linear %1.to_v %3 out_features=$c\n"
+  "rms_norm %1.norm_q %1.to_q normalized_shape=$c\n"
+  "rms_norm %1.norm_k %1.to_k normalized_shape=$c\n";
+
+/* dispatch_attention_fn and the layer behind it: path, queries, keys, values, a mask, the line that
+   gives the dtype back */
+static const char vram__video_attend[] =
+  "permute %1.permute %2 dims=0,2,1,3\n"
+  "permute %1.permute_1 %3 dims=0,2,1,3\n"
+  "permute %1.permute_2 %4 dims=0,2,1,3\n"
+  "scaled_dot_product_attention %1.sdpa %1.permute %1.permute_1 %1.permute_2%5\n"
+  "permute %1.permute_3 %1.sdpa dims=0,2,1,3\n"
+  "drop %1.permute %1.permute_1 %1.permute_2\n"
+  "flatten %1.flatten %1.permute_3 start_dim=2 end_dim=3\n"
+  "drop %1.sdpa\n"
+  "%6\n"
+  "linear %1.to_out.0 %1.to out_features=$c\n";
+
+/* FP32LayerNorm without weights: path, of what (which is f32 already) */
+static const char vram__video_norm[] =
+  "to %1.to %2 dtype=f32\n"
+  "layer_norm %1.layer_norm %1.to normalized_shape=$c elementwise_affine=0\n"
+  "to %1.to_1 %1.layer_norm dtype=f32\n"
+  "drop %2\n";
+
+/* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
+static const char vram__video_rms[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "%3\n"
+  "drop %1.mean\n";
+
+/* LTX's coordinates of one axis, scaled in place: number, where it is */
+static const char vram__video_scale[] =
+  "slice rope.all_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.one_%1 rope.all_%1 dim=1 %2\n"
+  "mul rope.mul_%1 rope.one_%1 scalar=1\n"
+  "mul rope.twice_%1 rope.mul_%1 scalar=1\n"
+  "div rope.div_%1 rope.twice_%1 scalar=1\n"
+  "slice rope.again_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.to_%1 rope.again_%1 dim=1 %2\n"
+  "add rope.scaled_%1 rope.to_%1 rope.div_%1 inplace=1\n";
+
+/* LTX's rotation over all heads: name of the result, of what */
+static const char vram__video_pairs[] =
+  "unflatten @attn1.%1.unflatten %2 dim=2 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=2\n"
+  "to @attn1.%1.to %2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to %a\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 %b\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1 @attn1.%1.add dtype=model\n"
+  "drop %2 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.stack"
+  " @attn1.%1.flatten\n";
+
+/* CogVideoXLayerNormZero: path, of the video, of the text */
+static const char vram__video_zero[] =
+  "silu %1.silu %e\n"
+  "linear %1.linear %1.silu out_features=$6\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2,%1.chunk.3,%1.chunk.4,%1.chunk.5 %1.linear chunks=6"
+  " dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c\n"
+  "<video_shift|%1|%1.norm|%1.chunk.1|%1.chunk.0|video>"
+  "layer_norm %1.norm_1 %3 normalized_shape=$c weights=%1.norm\n"
+  "<video_shift|%1|%1.norm_1|%1.chunk.4|%1.chunk.3|text>"
+  "slice %1.slice_8 %1.chunk.2 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_4 %1.slice_8 dim=1\n"
+  "slice %1.gate %1.unsqueeze_4 dim=2 colon=1\n"
+  "slice %1.slice_10 %1.chunk.5 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_5 %1.slice_10 dim=1\n"
+  "slice %1.text_gate %1.unsqueeze_5 dim=2 colon=1\n";
+
+/* Its scale and shift: path, of what, scale, shift, name */
+static const char vram__video_shift[] =
+  "add %1.%5.add %3 scalar=1\n"
+  "slice %1.%5.slice %1.%5.add dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze %1.%5.slice dim=1\n"
+  "slice %1.%5.slice_1 %1.%5.unsqueeze dim=2 colon=1\n"
+  "mul %1.%5.mul %2 %1.%5.slice_1\n"
+  "drop %1.%5.add\n"
+  "slice %1.%5.slice_2 %4 dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze_1 %1.%5.slice_2 dim=1\n"
+  "slice %1.%5.slice_3 %1.%5.unsqueeze_1 dim=2 colon=1\n"
+  "add %1.%5 %1.%5.mul %1.%5.slice_3\n";
+
+/* CogVideoX's rotation of the video's tokens in place: name, of what */
+static const char vram__video_turn[] =
+  "slice @attn1.%1.slice %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.slice dim=1 colon=1\n"
+  "slice @attn1.%1.slice_2 @attn1.%1.slice_1 dim=2 start=$S\n"
+  "unsqueeze @attn1.%1.unsqueeze cos dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_1 @attn1.%1.unsqueeze dim=1\n"
+  "slice @attn1.%1.slice_3 @attn1.%1.unsqueeze_1 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_4 @attn1.%1.slice_3 dim=3 colon=1\n"
+  "unsqueeze @attn1.%1.unsqueeze_2 sin dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_3 @attn1.%1.unsqueeze_2 dim=1\n"
+  "slice @attn1.%1.slice_5 @attn1.%1.unsqueeze_3 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_6 @attn1.%1.slice_5 dim=3 colon=1\n"
+  "view @attn1.%1.cos @attn1.%1.slice_4 shape=[1,1,$p,$d]\n"
+  "view @attn1.%1.sin @attn1.%1.slice_6 shape=[1,1,$p,$d]\n"
+  "drop @attn1.%1.slice_4\n"
+  "reshape @attn1.%1.reshape @attn1.%1.slice_2 shape=[N,$n,$p,$b,2]\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.reshape dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=3\n"
+  "to @attn1.%1.to @attn1.%1.slice_2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to @attn1.%1.cos\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 @attn1.%1.sin\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1.to_2 @attn1.%1.add dtype=model\n"
+  "drop @attn1.%1.slice_2 @attn1.%1.cos @attn1.%1.sin @attn1.%1.reshape @attn1.%1.unbind.0"
+  " @attn1.%1.unbind.1 @attn1.%1.stack @attn1.%1.flatten\n"
+  "slice @attn1.%1.slice_7 %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_8 @attn1.%1.slice_7 dim=1 colon=1\n"
+  "slice @attn1.%1.slice_9 @attn1.%1.slice_8 dim=2 start=$S\n"
+  "add @attn1.%1.turned @attn1.%1.slice_9 @attn1.%1.to_2 inplace=1\n";
+
+static const vram__hf_part vram__video_parts[] = {
+  {"video_rotate", vram__video_rotate, NULL}, {"video_projections", vram__video_projections, NULL},
+  {"video_attend", vram__video_attend, NULL}, {"video_norm", vram__video_norm, NULL},
+  {"video_rms", vram__video_rms, NULL},       {"video_scale", vram__video_scale, NULL},
+  {"video_pairs", vram__video_pairs, NULL},   {"video_zero", vram__video_zero, NULL},
+  {"video_shift", vram__video_shift, NULL},   {"video_turn", vram__video_turn, NULL}};
+
+/* ---- WanTransformer3DModel ---- */
+
+static const char vram__wan_rope[] =
+  "input hidden_states model [N,$i,$F,$h,$w]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "buffer rope.freqs_cos shape=[$m,$d]\n"
+  "split rope.cos_t,rope.cos_h,rope.cos_w rope.freqs_cos split_size_or_sections=$t,$g,$g dim=1\n"
+  "buffer rope.freqs_sin shape=[$m,$d]\n"
+  "split rope.sin_t,rope.sin_h,rope.sin_w rope.freqs_sin split_size_or_sections=$t,$g,$g dim=1\n"
+  "slice rope.slice rope.cos_t dim=0 end=$F\n"
+  "view rope.view rope.slice shape=[$F,1,1,$t]\n"
+  "expand rope.expand rope.view shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_1 rope.cos_h dim=0 end=$u\n"
+  "view rope.view_1 rope.slice_1 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_2 rope.cos_w dim=0 end=$v\n"
+  "view rope.view_2 rope.slice_2 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_3 rope.sin_t dim=0 end=$F\n"
+  "view rope.view_3 rope.slice_3 shape=[$F,1,1,$t]\n"
+  "expand rope.expand_3 rope.view_3 shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_4 rope.sin_h dim=0 end=$u\n"
+  "view rope.view_4 rope.slice_4 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_4 rope.view_4 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_5 rope.sin_w dim=0 end=$v\n"
+  "view rope.view_5 rope.slice_5 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_5 rope.view_5 shape=[$F,$u,$v,$g]\n"
+  "cat rope.cat rope.expand rope.expand_1 rope.expand_2 dim=-1\n"
+  "reshape rope.reshape rope.cat shape=[1,$p,1,$d]\n"
+  "cat rope.cat_1 rope.expand_3 rope.expand_4 rope.expand_5 dim=-1\n"
+  "reshape rope.reshape_1 rope.cat_1 shape=[1,$p,1,$d]\n"
+  "drop rope.cos_t rope.cos_h rope.cos_w rope.sin_t rope.sin_h rope.sin_w rope.slice rope.view"
+  " rope.expand rope.slice_1 rope.view_1 rope.expand_1 rope.slice_2 rope.view_2 rope.expand_2"
+  " rope.slice_3 rope.view_3 rope.expand_3 rope.slice_4 rope.view_4 rope.expand_4 rope.slice_5"
+  " rope.view_5 rope.expand_5\n";
+
+static const char vram__wan_head[] =
+  "conv3d patch_embedding hidden_states out_channels=$c kernel_size=1,2,2 stride=1,2,2\n"
+  "flatten flatten patch_embedding start_dim=2\n"
+  "transpose transpose flatten dim0=1 dim1=2\n"
+  "contiguous contiguous transpose\n"
+  "drop patch_embedding flatten\n"
+  "<timesteps|condition_embedder.timesteps_proj|timestep|>"
+  "to condition_embedder.to condition_embedder.timesteps_proj.cat_1 dtype=model\n"
+  "<embedder|condition_embedder.time_embedder|condition_embedder.to|$c>"
+  "type_as condition_embedder.type_as condition_embedder.time_embedder.linear_2"
+  " encoder_hidden_states\n"
+  "silu condition_embedder.act_fn condition_embedder.type_as\n"
+  "linear condition_embedder.time_proj condition_embedder.act_fn out_features=$6\n"
+  "linear condition_embedder.text_embedder.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu condition_embedder.text_embedder.act_1 condition_embedder.text_embedder.linear_1"
+  " approximate=tanh\n"
+  "linear condition_embedder.text_embedder.linear_2 condition_embedder.text_embedder.act_1"
+  " out_features=$c\n"
+  "drop condition_embedder.to\n"
+  "unflatten unflatten condition_embedder.time_proj dim=1 sizes=6,$c\n";
+
+static const char vram__wan_self[] =
+  "to @to unflatten dtype=f32\n"
+  "parameter @scale_shift_table shape=[1,6,$c]\n"
+  "add @add @scale_shift_table @to\n"
+  "chunk @chunk.0,@chunk.1,@chunk.2,@chunk.3,@chunk.4,@chunk.5 @add chunks=6 dim=1\n"
+  "to @to_1 %x dtype=f32\n"
+  "<video_norm|@norm1|@to_1>"
+  "add @add_1 @chunk.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @chunk.0\n"
+  "type_as @type_as @add_2 %x\n"
+  "<video_projections|@attn1|@type_as|@type_as>"
+  "unflatten @attn1.unflatten @attn1.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_1 @attn1.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_2 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_rotate|query|@attn1.unflatten|@attn1.norm_q>"
+  "<video_rotate|key|@attn1.unflatten_1|@attn1.norm_k>"
+  "<video_attend|@attn1|@attn1.query|@attn1.key|@attn1.unflatten_2||"
+  "type_as @attn1.to @attn1.flatten @attn1.query>"
+  "drop @attn1.to_v @attn1.unflatten_2 @attn1.query @attn1.key\n"
+  "to @to_2 %x dtype=f32\n"
+  "mul @mul_1 @attn1.to_out.0 @chunk.2\n"
+  "add @add_3 @to_2 @mul_1\n"
+  "type_as @type_as_1 @add_3 %x\n";
+
+static const char vram__wan_cross[] =
+  "to @to_3 @type_as_1 dtype=f32\n"
+  "to @norm2.to @to_3 dtype=f32\n"
+  "parameter @norm2.weight shape=[$c]\n"
+  "to @norm2.to_1 @norm2.weight dtype=f32\n"
+  "parameter @norm2.bias shape=[$c]\n"
+  "to @norm2.to_2 @norm2.bias dtype=f32\n"
+  "layer_norm @norm2.layer_norm @norm2.to @norm2.to_1 @norm2.to_2 normalized_shape=$c\n"
+  "to @norm2.to_3 @norm2.layer_norm dtype=f32\n"
+  "drop @to_3\n"
+  "type_as @type_as_2 @norm2.to_3 @type_as_1\n"
+  "drop @type_as\n"
+  "<video_projections|@attn2|@type_as_2|condition_embedder.text_embedder.linear_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2||"
+  "type_as @attn2.to @attn2.flatten @attn2.unflatten>"
+  "drop @attn1.to_out.0 @attn2.to_v @attn2.norm_q @attn2.norm_k @attn2.unflatten"
+  " @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @type_as_1 @attn2.to_out.0\n"
+  "to @to_4 @add_4 dtype=f32\n"
+  "<video_norm|@norm3|@to_4>"
+  "add @add_5 @chunk.4 scalar=1\n"
+  "mul @mul_2 @norm3.to_1 @add_5\n"
+  "add @add_6 @mul_2 @chunk.3\n"
+  "type_as @type_as_3 @add_6 @add_4\n"
+  "drop @type_as_2\n"
+  "<gelu_mlp|@ffn|@type_as_3>"
+  "to @to_5 @add_4 dtype=f32\n"
+  "to @to_6 @ffn.net.2 dtype=f32\n"
+  "mul @mul_3 @to_6 @chunk.5\n"
+  "add @add_7 @to_5 @mul_3\n"
+  "type_as @type_as_4 @add_7 @add_4\n"
+  "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.to_out.0 @type_as_3"
+  " @ffn.net.2\n";
+
+static const char vram__wan_end[] =
+  "parameter scale_shift_table shape=[1,2,$c]\n"
+  "order patch_embedding condition_embedder.time_embedder.linear_1"
+  " condition_embedder.time_embedder.linear_2 condition_embedder.time_proj"
+  " condition_embedder.text_embedder.linear_1 condition_embedder.text_embedder.linear_2";
+
+static const char vram__wan_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn1.norm_q"
+  " @attn1.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0 @attn2.norm_q @attn2.norm_k"
+  " @norm2.weight @norm2.bias @ffn.net.0.proj @ffn.net.2";
+
+static const char vram__wan_out[] =
+  "\n"
+  "view to scale_shift_table shape=[1,2,$c]\n"
+  "unsqueeze unsqueeze condition_embedder.type_as dim=1\n"
+  "add add to unsqueeze\n"
+  "chunk chunk.0,chunk.1 add chunks=2 dim=1\n"
+  "view to_1 chunk.0 shape=[N,1,$c]\n"
+  "view to_2 chunk.1 shape=[N,1,$c]\n"
+  "drop add\n"
+  "to to_3 %x dtype=f32\n"
+  "<video_norm|norm_out|to_3>"
+  "add add_1 to_2 scalar=1\n"
+  "mul mul norm_out.to_1 add_1\n"
+  "add add_2 mul to_1\n"
+  "type_as type_as add_2 %x\n"
+  "linear proj_out type_as out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,1,2,2,$o]\n"
+  "permute permute reshape dims=0,7,1,4,2,5,3,6\n"
+  "flatten flatten_1 permute start_dim=6 end_dim=7\n"
+  "flatten flatten_2 flatten_1 start_dim=4 end_dim=5\n"
+  "flatten flatten_3 flatten_2 start_dim=2 end_dim=3\n"
+  "drop rope.cat rope.reshape rope.cat_1 rope.reshape_1 condition_embedder.type_as"
+  " condition_embedder.time_proj condition_embedder.text_embedder.linear_2 unflatten to_1 to_2"
+  " proj_out reshape permute\n"
+  "output flatten_3\n";
+
+/* ---- LTXVideoTransformer3DModel ---- */
+
+static const char vram__ltx_rope[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_attention_mask model [N,$S]\n"
+  "arange rope.arange shape=[$h]\n"
+  "arange rope.arange_1 shape=[$w]\n"
+  "arange rope.arange_2 shape=[$F]\n"
+  "view rope.view rope.arange_2 shape=[$F,1,1]\n"
+  "expand rope.expand rope.view shape=[$F,$h,$w]\n"
+  "view rope.view_1 rope.arange shape=[1,$h,1]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$h,$w]\n"
+  "view rope.view_2 rope.arange_1 shape=[1,1,$w]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$h,$w]\n"
+  "stack rope.stack rope.expand rope.expand_1 rope.expand_2\n"
+  "unsqueeze rope.unsqueeze rope.stack dim=0\n"
+  "repeat rope.repeat rope.unsqueeze repeats=N,1,1,1,1\n"
+  "drop rope.stack\n"
+  "<video_scale|0|end=1><video_scale|1|start=1 end=2><video_scale|2|start=2>"
+  "flatten rope.flatten rope.repeat start_dim=2 end_dim=4\n"
+  "transpose rope.transpose rope.flatten dim0=1 dim1=2\n"
+  "drop rope.arange rope.arange_1 rope.arange_2\n"
+  "empty rope.empty shape=[$q]\n"
+  "rpow rope.pow rope.empty\n"
+  "mul rope.mul_6 rope.pow scalar=1\n"
+  "div rope.div_3 rope.mul_6 scalar=1\n"
+  "drop rope.pow\n"
+  "unsqueeze rope.unsqueeze_1 rope.transpose dim=-1\n"
+  "mul rope.mul_7 rope.unsqueeze_1 scalar=1\n"
+  "sub rope.sub rope.mul_7 scalar=1\n"
+  "mul rope.mul_8 rope.div_3 rope.sub\n"
+  "transpose rope.transpose_1 rope.mul_8 dim0=-1 dim1=-2\n"
+  "flatten rope.flatten_1 rope.transpose_1 start_dim=2\n"
+  "drop rope.mul_8\n"
+  "cos rope.cos rope.flatten_1\n"
+  "repeat_interleave rope.cosines rope.cos repeats=2 dim=-1\n"
+  "sin rope.sin rope.flatten_1\n"
+  "repeat_interleave rope.sines rope.sin repeats=2 dim=-1\n"
+  "{Rslice rope.slice_12 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_13 rope.slice_12 dim=1 colon=1\n"
+  "slice rope.slice_14 rope.slice_13 dim=2 end=$l\n"
+  "ones rope.ones rope.slice_14 shape=[N,$p,$l]\n"
+  "slice rope.slice_15 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_16 rope.slice_15 dim=1 colon=1\n"
+  "slice rope.slice_17 rope.slice_16 dim=2 end=$l\n"
+  "zeros rope.zeros rope.slice_17 shape=[N,$p,$l]\n"
+  "cat rope.cos_all rope.ones rope.cosines dim=-1\n"
+  "cat rope.sin_all rope.zeros rope.sines dim=-1\n}"
+  "drop rope.repeat rope.flatten rope.transpose rope.flatten_1{R rope.ones}\n";
+
+static const char vram__ltx_head[] =
+  "to to encoder_attention_mask dtype=model\n"
+  "mul rsub to scalar=1\n"
+  "mul mul rsub scalar=1\n"
+  "unsqueeze unsqueeze mul dim=1\n"
+  "linear proj_in hidden_states out_features=$c\n"
+  "flatten flatten timestep\n"
+  "<timesteps|time_embed.emb.time_proj|timestep|>"
+  "type_as time_embed.emb.to time_embed.emb.time_proj.cat_1 proj_in\n"
+  "<embedder|time_embed.emb.timestep_embedder|time_embed.emb.to|$c>"
+  "drop time_embed.emb.time_proj.cat_1 time_embed.emb.to\n"
+  "silu time_embed.silu time_embed.emb.timestep_embedder.linear_2\n"
+  "linear time_embed.linear time_embed.silu out_features=$6\n"
+  "view view time_embed.linear shape=[N,1,$6]\n"
+  "view view_1 time_embed.emb.timestep_embedder.linear_2 shape=[N,1,$c]\n"
+  "linear caption_projection.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu caption_projection.act_1 caption_projection.linear_1 approximate=tanh\n"
+  "linear caption_projection.linear_2 caption_projection.act_1 out_features=$c\n"
+  "view view_2 caption_projection.linear_2 shape=[N,$S,$c]\n";
+
+static const char vram__ltx_self[] =
+  "<video_rms|@norm1|%x|{ftype_as @norm1.to_1 @norm1.mul %x}"
+  "{!fto @norm1.to_1 @norm1.mul dtype=model}>"
+  "parameter @scale_shift_table shape=[6,$c]\n"
+  "unsqueeze @unsqueeze @scale_shift_table dim=0\n"
+  "unsqueeze @unsqueeze_1 @unsqueeze dim=1\n"
+  "view @to @unsqueeze_1 shape=[1,1,6,$c]\n"
+  "reshape @reshape view shape=[N,1,6,$c]\n"
+  "add @add @to @reshape\n"
+  "unbind @unbind.0,@unbind.1,@unbind.2,@unbind.3,@unbind.4,@unbind.5 @add dim=2\n"
+  "add @add_1 @unbind.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @unbind.0\n"
+  "drop @norm1.to_1\n"
+  "<video_projections|@attn1|@add_2|@add_2>"
+  "<video_pairs|query|@attn1.norm_q>"
+  "<video_pairs|key|@attn1.norm_k>"
+  "unflatten @attn1.unflatten_2 @attn1.query dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_3 @attn1.key dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_4 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn1|@attn1.unflatten_2|@attn1.unflatten_3|@attn1.unflatten_4||"
+  "to @attn1.to @attn1.flatten dtype=model>"
+  "drop @attn1.to_v @attn1.query @attn1.key @attn1.unflatten_2 @attn1.unflatten_3"
+  " @attn1.unflatten_4\n"
+  "mul @mul_1 @attn1.to_out.0 @unbind.2\n"
+  "add @add_3 %x @mul_1\n";
+
+static const char vram__ltx_cross[] =
+  "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
+  "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
+  "<video_projections|@attn2|@add_3|view_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2| @attn2.view|"
+  "to @attn2.to @attn2.flatten dtype=model>"
+  "drop @attn1.to_out.0 @attn2.repeat_interleave @attn2.view @attn2.to_v @attn2.norm_q @attn2.norm_k"
+  " @attn2.unflatten @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @add_3 @attn2.to_out.0\n"
+  "<video_rms|@norm2|@add_4|to @norm2.to_1 @norm2.mul dtype=model>"
+  "add @add_5 @unbind.4 scalar=1\n"
+  "mul @mul_2 @norm2.to_1 @add_5\n"
+  "add @add_6 @mul_2 @unbind.3\n"
+  "drop @add_2\n"
+  "<gelu_mlp|@ff|@add_6>"
+  "mul @mul_3 @ff.net.2 @unbind.5\n"
+  "add @add_7 @add_4 @mul_3\n"
+  "drop %x @add @unbind.0 @unbind.1 @unbind.2 @unbind.3 @unbind.4 @unbind.5 @attn2.to_out.0 @add_6"
+  " @ff.net.2\n";
+
+static const char vram__ltx_end[] =
+  "parameter scale_shift_table shape=[2,$c]\n"
+  "order proj_in time_embed.emb.timestep_embedder.linear_1"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear caption_projection.linear_1"
+  " caption_projection.linear_2";
+
+static const char vram__ltx_each[] =
+  " @scale_shift_table @attn1.norm_q @attn1.norm_k @attn1.to_q @attn1.to_k @attn1.to_v"
+  " @attn1.to_out.0 @attn2.norm_q @attn2.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0"
+  " @ff.net.0.proj @ff.net.2";
+
+static const char vram__ltx_out[] =
+  "\n"
+  "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
+  "unsqueeze unsqueeze_2 unsqueeze_1 dim=1\n"
+  "slice slice view_1 dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 colon=1\n"
+  "unsqueeze unsqueeze_3 slice_1 dim=2\n"
+  "add add unsqueeze_2 unsqueeze_3\n"
+  "slice slice_2 add dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 colon=1\n"
+  "select select slice_3 dim=2 index=0\n"
+  "slice slice_4 add dim=0 colon=1\n"
+  "slice slice_5 slice_4 dim=1 colon=1\n"
+  "select select_1 slice_5 dim=2 index=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "add add_1 select_1 scalar=1\n"
+  "mul mul_1 norm_out add_1\n"
+  "add add_2 mul_1 select\n"
+  "drop norm_out\n"
+  "linear proj_out add_2 out_features=$o\n"
+  "drop %a %b mul unsqueeze"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear view view_1"
+  " caption_projection.linear_2 view_2 add select select_1\n"
+  "output proj_out\n";
+
+/* ---- CogVideoXTransformer3DModel ---- */
+
+static const char vram__cog_head[] =
+  "input hidden_states model [N,$F,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "{Rinput cos model [$p,$d]\n"
+  "input sin model [$p,$d]\n}"
+  "<timesteps|time_proj|timestep|>"
+  "to to time_proj.cat_1 dtype=model\n"
+  "<embedder|time_embedding|to|$x>"
+  "linear patch_embed.text_proj encoder_hidden_states out_features=$c\n"
+  "reshape patch_embed.reshape hidden_states shape=[N*$F,$i,$h,$w]\n"
+  "conv2d patch_embed.proj patch_embed.reshape out_channels=$c kernel_size=$P stride=$P\n"
+  "order patch_embed.text_proj time_embedding.linear_1 time_embedding.linear_2\n"
+  "view patch_embed.view patch_embed.proj shape=[N,$F,$c,$u,$v]\n"
+  "flatten patch_embed.flatten patch_embed.view start_dim=3\n"
+  "transpose patch_embed.transpose patch_embed.flatten dim0=2 dim1=3\n"
+  "flatten patch_embed.flatten_1 patch_embed.transpose start_dim=1 end_dim=2\n"
+  "drop patch_embed.proj patch_embed.view patch_embed.flatten\n"
+  "cat patch_embed.cat patch_embed.text_proj patch_embed.flatten_1 dim=1\n"
+  "contiguous patch_embed.contiguous patch_embed.cat\n"
+  "{!Rbuffer patch_embed.pos_embedding shape=[1,$t,$c] dtype=f64\n"
+  "type_as patch_embed.to patch_embed.pos_embedding patch_embed.contiguous\n"
+  "add patch_embed.add patch_embed.contiguous patch_embed.to\n}"
+  "drop patch_embed.text_proj patch_embed.flatten_1\n"
+  "slice slice %z dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 end=$S\n"
+  "slice slice_2 %z dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 start=$S\n";
+
+static const char vram__cog_norm[] =
+  "<video_zero|@norm1|%x|%y>"
+  "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.3 @norm1.chunk.4\n"
+  "cat @attn1.cat @norm1.text @norm1.video dim=1\n"
+  "<three_linear|@attn1|to_q|to_k|to_v|@attn1.cat>"
+  "<stream_heads|@attn1|to_q|to_k|to_v|$t|>"
+  "layer_norm @attn1.norm_q @attn1.transpose normalized_shape=$d\n"
+  "drop @attn1.to_q @attn1.view\n"
+  "layer_norm @attn1.norm_k @attn1.transpose_1 normalized_shape=$d\n"
+  "order @attn1.to_q @attn1.to_k @attn1.to_v\n"
+  "drop @attn1.to_k @attn1.view_1\n"
+  "{R<video_turn|query|@attn1.norm_q><video_turn|key|@attn1.norm_k>}";
+
+static const char vram__cog_attend[] =
+  "scaled_dot_product_attention @attn1.sdpa @attn1.norm_q @attn1.norm_k @attn1.transpose_2\n"
+  "drop @attn1.cat\n"
+  "transpose @attn1.transpose_3 @attn1.sdpa dim0=1 dim1=2\n"
+  "reshape @attn1.reshape @attn1.transpose_3 shape=[N,$t,$c]\n"
+  "drop @attn1.sdpa\n"
+  "linear @attn1.to_out.0 @attn1.reshape out_features=$c\n"
+  "split @attn1.split.0,@attn1.split.1 @attn1.to_out.0 split_size_or_sections=$S,$p dim=1\n"
+  "drop @attn1.to_v @attn1.view_2 @attn1.transpose_2 @attn1.norm_q @attn1.norm_k\n"
+  "mul @mul @norm1.gate @attn1.split.1\n"
+  "add @add %x @mul\n"
+  "mul @mul_1 @norm1.text_gate @attn1.split.0\n"
+  "add @add_1 %y @mul_1\n"
+  "<video_zero|@norm2|@add|@add_1>"
+  "drop @norm1.video @norm1.text @norm2.chunk.0 @norm2.chunk.1 @norm2.chunk.3 @norm2.chunk.4\n"
+  "cat @cat @norm2.text @norm2.video dim=1\n"
+  "<gelu_mlp|@ff|@cat>"
+  "slice @slice @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_1 @slice dim=1 start=$S\n"
+  "mul @mul_2 @norm2.gate @slice_1\n"
+  "add @add_2 @add @mul_2\n"
+  "slice @slice_2 @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_3 @slice_2 dim=1 end=$S\n"
+  "mul @mul_3 @norm2.text_gate @slice_3\n"
+  "add @add_3 @add_1 @mul_3\n"
+  "drop{f %z %y %x}{!f %x %y} @norm1.linear @norm1.chunk.2 @norm1.chunk.5"
+  " @norm1.gate @norm1.text_gate @attn1.to_out.0 @attn1.split.0 @attn1.split.1 @norm2.linear"
+  " @norm2.chunk.2 @norm2.chunk.5 @norm2.text @norm2.gate @norm2.text_gate @cat @ff.net.2\n";
+
+static const char vram__cog_end[] =
+  "layer_norm norm_final %x normalized_shape=$c\n"
+  "silu norm_out.silu %e\n"
+  "linear norm_out.linear norm_out.silu out_features=$2\n"
+  "chunk norm_out.chunk.0,norm_out.chunk.1 norm_out.linear chunks=2 dim=1\n"
+  "slice norm_out.slice norm_out.chunk.0 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze norm_out.slice dim=1\n"
+  "slice norm_out.slice_1 norm_out.unsqueeze dim=2 colon=1\n"
+  "slice norm_out.slice_2 norm_out.chunk.1 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze_1 norm_out.slice_2 dim=1\n"
+  "slice norm_out.slice_3 norm_out.unsqueeze_1 dim=2 colon=1\n"
+  "layer_norm norm_out.norm norm_final normalized_shape=$c\n"
+  "add norm_out.add norm_out.slice_3 scalar=1\n"
+  "mul norm_out.mul norm_out.norm norm_out.add\n"
+  "add norm_out.add_1 norm_out.mul norm_out.slice_1\n"
+  "drop norm_final norm_out.linear norm_out.chunk.0 norm_out.chunk.1 norm_out.slice_3\n"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,$o,$P,$P]\n"
+  "permute permute reshape dims=0,1,4,2,5,3,6\n"
+  "flatten flatten permute start_dim=5 end_dim=6\n"
+  "flatten flatten_1 flatten start_dim=3 end_dim=4\n"
+  "drop to %e %y proj_out reshape\n"
+  "output flatten_1\n";
+
+/* clang-format on */
+
+/* ---- classes ---- */
+
+/* Wan: positions of the three axes are two parts of a head and what is left. */
+static void vram__wan_begin(vram__hf_pen *w) {
+  const vram_file_value *const norm = vram__hf_word(w, "qk_norm");
+  const uint64_t d = *vram__hf_number_of(w, 'd');
+  if ((norm && !vram__hf_is_word(norm, "rms_norm_across_heads")) ||
+      !vram__hf_bool(&w->h, "cross_attn_norm", 1))
+    vram__hf_refuse(w,
+                    "a setting whose lines are not known: ", norm ? "qk_norm" : "cross_attn_norm");
+  if (vram__diffusers_each(w, "patch_size", 0, 1) != 1 ||
+      vram__diffusers_each(w, "patch_size", 1, 2) != 2 ||
+      vram__diffusers_each(w, "patch_size", 2, 2) != 2)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "patch_size");
+  if (d < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  vram__diffusers_number(w, 'g', d / 6 * 2);
+  vram__diffusers_number(w, 't', d - d / 6 * 4);
+  if (*vram__hf_number_of(w, 'F') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'u') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'v') > *vram__hf_number_of(w, 'm'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "more positions than ", "rope_max_seq_len");
+}
+
+/* LTX: a sixth of the width has angles of each axis; what is left over is not turned. */
+static void vram__ltx_begin(vram__hf_pen *w) {
+  const uint64_t c = *vram__hf_number_of(w, 'c');
+  vram__diffusers_number(w, 'q', c / 6);
+  vram__diffusers_number(w, 'l', c % 6);
+  vram__diffusers_flag(w, 'R', c % 6 != 0);
+  vram__hf_set(w, 'a', c % 6 ? "rope.cos_all" : "rope.cosines");
+  vram__hf_set(w, 'b', c % 6 ? "rope.sin_all" : "rope.sines");
+  if (c < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  if (vram__hf_number(&w->h, "cross_attention_dim", 2048) != c)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "cross_attention_dim");
+}
+
+/* CogVideoX: angles are given to it (5B), or positions lie in a buffer (2B), of one size of videos.
+ */
+static void vram__cog_begin(vram__hf_pen *w) {
+  const int turns = *vram__hf_flag_of(w, 'R');
+  const uint64_t frames = vram__hf_number(&w->h, "sample_frames", 49),
+                 each = vram__hf_number(&w->h, "temporal_compression_ratio", 4);
+  vram__hf_set(w, 'z', turns ? "patch_embed.contiguous" : "patch_embed.add");
+  if (turns)
+    return;
+  if (*vram__hf_number_of(w, 'h') != vram__hf_number(&w->h, "sample_height", 60) ||
+      *vram__hf_number_of(w, 'w') != vram__hf_number(&w->h, "sample_width", 90) || !each ||
+      *vram__hf_number_of(w, 'F') != (frames - 1) / each + 1 ||
+      *vram__hf_number_of(w, 'S') != vram__hf_number(&w->h, "max_text_seq_length", 226))
+    vram__hf_refuse(w, "its lines are known of videos of its own size: ", "sample_height");
+}
+
+static const vram__denoiser_row vram__video_rows[] = {
+    {"WanTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:16 d=attention_head_dim:128 n=num_attention_heads:40 "
+     "k=text_dim:4096 r=freq_dim:256 r=r/2 f=ffn_dim:13824 m=rope_max_seq_len:1024 S~512 F~21 h~60 "
+     "w~104 P~2 u=h/P v=w/P p=F*u*v c=n*d 2=c*2 6=c*6 b=d/2 O=o*4",
+     "image_dim= added_kv_proj_dim= pos_embed_seq_len=",
+     vram__wan_begin,
+     NULL,
+     {vram__wan_rope, vram__wan_head},
+     "contiguous",
+     "",
+     "",
+     {{"blocks.$Y.",
+       "num_layers",
+       40,
+       {vram__wan_self, vram__wan_cross, NULL, NULL},
+       "@type_as_4",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__wan_end,
+     vram__wan_each,
+     vram__wan_out},
+    {"LTXVideoTransformer3DModel",
+     "",
+     "i=in_channels:128 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:32 "
+     "k=caption_channels:4096 S~128 F~21 h~16 w~22 p=F*h*w c=n*d 2=c*2 6=c*6 f=c*4 b=c/2 r=128",
+     "patch_size=1 patch_size_t=1 activation_fn=gelu-approximate qk_norm=rms_norm_across_heads "
+     "norm_elementwise_affine=",
+     vram__ltx_begin,
+     NULL,
+     {vram__ltx_rope, vram__ltx_head},
+     "proj_in",
+     "",
+     "",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__ltx_self, vram__ltx_cross, NULL, NULL},
+       "@add_7",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__ltx_end,
+     vram__ltx_each,
+     vram__ltx_out},
+    {"CogVideoXTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:30 "
+     "k=text_embed_dim:4096 x=time_embed_dim:512 P=patch_size:2 "
+     "?R=use_rotary_positional_embeddings:0 S~max_text_seq_length:226 F~13 h~sample_height:60 "
+     "w~sample_width:90 u=h/P v=w/P p=F*u*v t=S+p c=n*d 2=c*2 6=c*6 f=c*4 b=d/2 r=c/2 O=P*P*o",
+     "ofs_embed_dim= patch_size_t= use_learned_positional_embeddings= timestep_activation_fn=silu "
+     "activation_fn=gelu-approximate",
+     vram__cog_begin,
+     NULL,
+     {vram__cog_head, NULL},
+     "slice_3",
+     "slice_1",
+     "time_embedding.linear_2",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       30,
+       {vram__cog_norm, vram__cog_attend, NULL, NULL},
+       "@add_2",
+       "@add_3",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__cog_end,
+     NULL,
+     NULL}};
+
+VRAM__FN vram__hf_book vram__hf_videos(void) {
+  vram__hf_book b;
+  b.part = vram__video_parts;
+  b.parts = sizeof vram__video_parts / sizeof *vram__video_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i) {
+  return i < sizeof vram__video_rows / sizeof *vram__video_rows ? vram__video_rows + i : NULL;
+}
+
+/* >>read/denoiser    transformers of diffusers and their text encoders as a model in the text form:
+   a row for each class, with what its config.json calls its numbers, and its lines: as diffusers
+   0.42 and transformers 5.23 run under torch 2.15 in eval mode (models/transformers,
+   embeddings.py, normalization.py, attention.py, attention_processor.py; transformers/models/t5).
+ */
+
+/* What is put in, beside what hf_pen.c and diffusers.c say of it: numbers as the row of a class
+   names them (h and w are sizes of the latents, S tokens of the text, f what a feed-forward gives,
+   2, 3, 6, 9 so many times the width); %x the image, %y the text, %e the embedding of the timestep;
+   {l...} in the last block only. */
+
+/* clang-format off */
+
+/* ---- parts ---- */
+
+/* Timesteps with flip_sin_to_cos: path, of what, what else is let go of */
+static const char vram__denoiser_time[] =
+  "arange %1.arange shape=[$r]\n"
+  "mul %1.mul %1.arange scalar=1\n"
+  "div %1.div %1.mul scalar=1\n"
+  "exp %1.exp %1.div\n"
+  "slice %1.slice %2 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "to %1.to %1.unsqueeze dtype=f32\n"
+  "unsqueeze %1.unsqueeze_1 %1.exp dim=0\n"
+  "slice %1.slice_1 %1.unsqueeze_1 dim=1 colon=1\n"
+  "mul %1.mul_1 %1.to %1.slice_1\n"
+  "drop %1.exp\n"
+  "mul %1.mul_2 %1.mul_1 scalar=1\n"
+  "sin %1.sin %1.mul_2\n"
+  "cos %1.cos %1.mul_2\n"
+  "cat %1.cat %1.sin %1.cos dim=-1\n"
+  "drop %1.mul_2\n"
+  "slice %1.slice_2 %1.cat dim=0 colon=1\n"
+  "slice %1.slice_3 %1.slice_2 dim=1 start=$r\n"
+  "slice %1.slice_4 %1.cat dim=0 colon=1\n"
+  "slice %1.slice_5 %1.slice_4 dim=1 end=$r\n"
+  "cat %1.cat_1 %1.slice_3 %1.slice_5 dim=-1\n"
+  "drop%3 %1.div %1.cat\n";
+
+/* TimestepEmbedding: path, of what, width */
+static const char vram__denoiser_embedder[] =
+  "linear %1.linear_1 %2 out_features=%3\n"
+  "silu %1.act %1.linear_1\n"
+  "linear %1.linear_2 %1.act out_features=%3\n";
+
+/* AdaLayerNormZero up to its result: path, of what, chunks, width of all, names of more chunks */
+static const char vram__denoiser_zero[] =
+  "silu %1.silu %e\n"
+  "linear %1.linear %1.silu out_features=%4\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2%5 %1.linear chunks=%3 dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c elementwise_affine=0\n"
+  "slice %1.slice %1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "add %1.add %1.unsqueeze scalar=1\n"
+  "mul %1.mul %1.norm %1.add\n"
+  "slice %1.slice_1 %1.chunk.0 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.slice_1 dim=1\n"
+  "add %1.add_1 %1.mul %1.unsqueeze_1\n";
+
+/* AdaLayerNormContinuous: path, of what, what it lets go of */
+static const char vram__denoiser_continuous[] =
+  "silu %1.silu %e\n"
+  "type_as %1.to %1.silu %2\n"
+  "linear %1.linear %1.to out_features=$2\n"
+  "chunk %1.chunk.0,%1.chunk.1 %1.linear chunks=2 dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c elementwise_affine=0\n"
+  "add %1.add %1.chunk.0 scalar=1\n"
+  "slice %1.slice %1.add dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze %1.slice dim=1\n"
+  "slice %1.slice_1 %1.unsqueeze dim=2 colon=1\n"
+  "mul %1.mul %1.norm %1.slice_1\n"
+  "drop %1.add\n"
+  "slice %1.slice_2 %1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.slice_2 dim=1\n"
+  "slice %1.slice_3 %1.unsqueeze_1 dim=2 colon=1\n"
+  "add %1.add_1 %1.mul %1.slice_3\n"
+  "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "to %1.to_1 %1.mul dtype=model\n"
+  "parameter %1.weight shape=[%3]\n"
+  "%5"
+  "mul %1.mul_1 %1.to_1 %1.weight\n"
+  "drop%4 %1.mean\n";
+
+/* T5LayerNorm: path, of what */
+static const char vram__denoiser_t5_norm[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "to %1.to_1 %1.mul dtype=model\n"
+  "parameter %1.weight shape=[$c]\n"
+  "mul %1.mul_1 %1.weight %1.to_1\n";
+
+/* Three linear layers: path, names, of what */
+static const char vram__denoiser_three[] =
+  "linear %1.%2 %5 out_features=$c\n"
+  "linear %1.%3 %5 out_features=$c\n"
+  "linear %1.%4 %5 out_features=$c\n";
+
+/* Heads of queries, keys and values, behind each other: path, names of the layers, tokens, what
+   the names of the heads begin with */
+static const char vram__denoiser_heads[] =
+  "view %1.%6view %1.%2 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose %1.%6view dim0=1 dim1=2\n"
+  "view %1.%6view_1 %1.%3 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose_1 %1.%6view_1 dim0=1 dim1=2\n"
+  "view %1.%6view_2 %1.%4 shape=[N,%5,$n,$d]\n"
+  "transpose %1.%6transpose_2 %1.%6view_2 dim0=1 dim1=2\n";
+
+/* Attention of a BasicTransformerBlock: path, of what, keys of what, their tokens, a mask */
+static const char vram__denoiser_basic[] =
+  "linear %1.to_q %2 out_features=$c\n"
+  "linear %1.to_k %3 out_features=$c\n"
+  "linear %1.to_v %3 out_features=$c\n"
+  "view %1.view_q %1.to_q shape=[N,$p,$n,$d]\n"
+  "transpose %1.transpose %1.view_q dim0=1 dim1=2\n"
+  "view %1.view_k %1.to_k shape=[N,%4,$n,$d]\n"
+  "transpose %1.transpose_1 %1.view_k dim0=1 dim1=2\n"
+  "view %1.view_v %1.to_v shape=[N,%4,$n,$d]\n"
+  "transpose %1.transpose_2 %1.view_v dim0=1 dim1=2\n"
+  "scaled_dot_product_attention %1.sdpa %1.transpose %1.transpose_1 %1.transpose_2%5\n"
+  "transpose %1.transpose_3 %1.sdpa dim0=1 dim1=2\n"
+  "reshape %1.reshape %1.transpose_3 shape=[N,$p,$c]\n"
+  "drop %1.sdpa\n"
+  "type_as %1.to %1.reshape %1.transpose\n"
+  "linear %1.to_out.0 %1.to out_features=$c\n"
+  "div %1.div %1.to_out.0 scalar=1\n";
+
+static const char vram__denoiser_basic_end[] =
+  " %1.to_q %1.to_k %1.to_v %1.view_q %1.transpose %1.view_k %1.transpose_1 %1.view_v"
+  " %1.transpose_2\n";
+
+/* A norm with scale and shift of AdaLayerNormZero: norm, of what, the first norm, what the names
+   begin with */
+static const char vram__denoiser_modulate[] =
+  "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
+  "drop %3.add_1\n"
+  "slice %4slice %3.chunk.4 dim=0 colon=1\n"
+  "unsqueeze %4unsqueeze_1 %4slice dim=1\n"
+  "add %4add_1 %4unsqueeze_1 scalar=1\n"
+  "mul %4mul_1 %1 %4add_1\n"
+  "slice %4slice_1 %3.chunk.3 dim=0 colon=1\n"
+  "unsqueeze %4unsqueeze_2 %4slice_1 dim=1\n"
+  "add %4add_2 %4mul_1 %4unsqueeze_2\n"
+  "drop %1\n";
+
+/* FeedForward, gelu-approximate: path, of what */
+static const char vram__denoiser_forward[] =
+  "linear %1.net.0.proj %2 out_features=$f\n"
+  "gelu %1.net.0.gelu %1.net.0.proj approximate=tanh\n"
+  "linear %1.net.2 %1.net.0.gelu out_features=$c\n";
+
+/* Heads with an RMSNorm, rotated by pairs (apply_rotary_emb): name of the result, of what */
+static const char vram__denoiser_rotate[] =
+  "unsqueeze @attn.%1.unsqueeze pos_embed.to_7 dim=0\n"
+  "slice @attn.%1.slice @attn.%1.unsqueeze dim=1 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_1 @attn.%1.slice dim=2\n"
+  "slice @attn.%1.slice_1 @attn.%1.unsqueeze_1 dim=3 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_2 pos_embed.to_8 dim=0\n"
+  "slice @attn.%1.slice_2 @attn.%1.unsqueeze_2 dim=1 colon=1\n"
+  "unsqueeze @attn.%1.unsqueeze_3 @attn.%1.slice_2 dim=2\n"
+  "slice @attn.%1.slice_3 @attn.%1.unsqueeze_3 dim=3 colon=1\n"
+  "view @attn.%1.cos @attn.%1.slice_1 shape=[1,$t,1,$d]\n"
+  "view @attn.%1.sin @attn.%1.slice_3 shape=[1,$t,1,$d]\n"
+  "drop @attn.%1.slice_1\n"
+  "reshape @attn.%1.reshape %2 shape=[N,$t,$n,$b,2]\n"
+  "unbind @attn.%1.unbind.0,@attn.%1.unbind.1 @attn.%1.reshape dim=-1\n"
+  "neg @attn.%1.neg @attn.%1.unbind.1\n"
+  "stack @attn.%1.stack @attn.%1.neg @attn.%1.unbind.0 dim=-1\n"
+  "flatten @attn.%1.flatten @attn.%1.stack start_dim=3\n"
+  "to @attn.%1.to %2 dtype=f32\n"
+  "mul @attn.%1.mul @attn.%1.to @attn.%1.cos\n"
+  "to @attn.%1.to_1 @attn.%1.flatten dtype=f32\n"
+  "mul @attn.%1.mul_1 @attn.%1.to_1 @attn.%1.sin\n"
+  "add @attn.%1.add @attn.%1.mul @attn.%1.mul_1\n"
+  "to @attn.%1 @attn.%1.add dtype=model\n"
+  "drop %2 @attn.%1.cos @attn.%1.sin @attn.%1.reshape @attn.%1.unbind.0 @attn.%1.unbind.1"
+  " @attn.%1.stack @attn.%1.flatten\n";
+
+/* Heads rotated as complex numbers: name of the result, of what, tokens, angles */
+static const char vram__denoiser_complex[] =
+  "to @attn.%1.to %2 dtype=f32\n"
+  "reshape @attn.%1.reshape @attn.%1.to shape=[N,%3,$n,$b,2]\n"
+  "view_as_complex @attn.%1.complex @attn.%1.reshape\n"
+  "unsqueeze @attn.%1.unsqueeze %4 dim=1\n"
+  "mul @attn.%1.mul @attn.%1.complex @attn.%1.unsqueeze\n"
+  "view_as_real @attn.%1.real @attn.%1.mul\n"
+  "flatten @attn.%1.flatten @attn.%1.real start_dim=3\n"
+  "type_as @attn.%1 @attn.%1.flatten %2\n"
+  "drop @attn.%1.to @attn.%1.reshape @attn.%1.complex @attn.%1.unsqueeze @attn.%1.mul"
+  " @attn.%1.real\n";
+
+/* Angles of one axis (get_1d_rotary_pos_embed in f64): number, half of its width */
+static const char vram__denoiser_axis[] =
+  "slice pos_embed.slice_%1 pos_embed.to dim=0 colon=1\n"
+  "select pos_embed.select_%1 pos_embed.slice_%1 dim=1 index=%1\n"
+  "arange pos_embed.arange_%1 shape=[%2] dtype=f64\n"
+  "div pos_embed.div_%1 pos_embed.arange_%1 scalar=1\n"
+  "rpow pos_embed.pow_%1 pos_embed.div_%1\n"
+  "reciprocal pos_embed.reciprocal_%1 pos_embed.pow_%1\n"
+  "mul pos_embed.scaled_%1 pos_embed.reciprocal_%1 scalar=1\n"
+  "drop pos_embed.pow_%1\n"
+  "div pos_embed.freqs_%1 pos_embed.scaled_%1 scalar=1\n"
+  "view pos_embed.view_%1 pos_embed.select_%1 shape=[$t,1]\n"
+  "mul pos_embed.outer_%1 pos_embed.view_%1 pos_embed.freqs_%1\n"
+  "cos pos_embed.cos_%1 pos_embed.outer_%1\n"
+  "repeat_interleave pos_embed.cosines_%1 pos_embed.cos_%1 repeats=2 dim=1\n"
+  "to pos_embed.to_cos_%1 pos_embed.cosines_%1 dtype=f32\n"
+  "sin pos_embed.sin_%1 pos_embed.outer_%1\n"
+  "repeat_interleave pos_embed.sines_%1 pos_embed.sin_%1 repeats=2 dim=1\n"
+  "to pos_embed.to_sin_%1 pos_embed.sines_%1 dtype=f32\n"
+  "drop pos_embed.select_%1 pos_embed.outer_%1\n";
+
+/* One half of get_2d_sincos_pos_embed: number */
+static const char vram__denoiser_sincos[] =
+  "select pos_embed.select_%1 pos_embed.grid dim=0 index=%1\n"
+  "arange pos_embed.omega_%1 shape=[$q] dtype=f64\n"
+  "div pos_embed.omega_div_%1 pos_embed.omega_%1 inplace=1 scalar=1\n"
+  "rpow pos_embed.pow_%1 pos_embed.omega_div_%1\n"
+  "reciprocal pos_embed.reciprocal_%1 pos_embed.pow_%1\n"
+  "mul pos_embed.scaled_%1 pos_embed.reciprocal_%1 scalar=1\n"
+  "drop pos_embed.omega_%1 pos_embed.omega_div_%1 pos_embed.pow_%1\n"
+  "reshape pos_embed.row_%1 pos_embed.select_%1 shape=[$p]\n"
+  "view pos_embed.column_%1 pos_embed.row_%1 shape=[$p,1]\n"
+  "mul pos_embed.outer_%1 pos_embed.column_%1 pos_embed.scaled_%1\n"
+  "sin pos_embed.sin_%1 pos_embed.outer_%1\n"
+  "cos pos_embed.cos_%1 pos_embed.outer_%1\n"
+  "cat pos_embed.cat_%1 pos_embed.sin_%1 pos_embed.cos_%1 dim=1\n"
+  "drop pos_embed.select_%1 pos_embed.scaled_%1 pos_embed.row_%1 pos_embed.outer_%1\n";
+
+/* Patches of an image */
+static const char vram__denoiser_patches[] =
+  "conv2d pos_embed.proj hidden_states out_channels=$c kernel_size=$P stride=$P\n"
+  "flatten pos_embed.flatten pos_embed.proj start_dim=2\n"
+  "transpose pos_embed.transpose pos_embed.flatten dim0=1 dim1=2\n";
+
+/* Patches put together again: of what */
+static const char vram__denoiser_image[] =
+  "reshape image.reshape %1 shape=[N,$u,$v,$P,$P,$o]\n"
+  "einsum einsum image.reshape equation=nhwpqc->nchpwq\n"
+  "reshape image einsum shape=[N,$o,$h,$w]\n";
+
+/* A norm, its shift, scale and gate: path, of what, chunk of three */
+static const char vram__denoiser_shift[] =
+  "layer_norm %1 %2 normalized_shape=$c elementwise_affine=0\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2 %3 chunks=3 dim=-1\n"
+  "unsqueeze %1.unsqueeze %1.chunk.0 dim=1\n"
+  "unsqueeze %1.unsqueeze_1 %1.chunk.1 dim=1\n"
+  "unsqueeze %1.unsqueeze_2 %1.chunk.2 dim=1\n"
+  "add %1.add %1.unsqueeze_1 scalar=1\n"
+  "mul %1.mul %1 %1.add\n"
+  "add %1.add_1 %1.mul %1.unsqueeze\n"
+  "drop %1.chunk.0 %1.chunk.1 %1.unsqueeze_1\n";
+
+/* attn2 of SD 3.5 medium: the image alone */
+static const char vram__sd3_second[] =
+  "<three_linear|@attn2|to_q|to_k|to_v|@norm1.add_3>"
+  "<stream_heads|@attn2|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn2.norm_q|@attn2.transpose|$d| @attn2.to_q @attn2.view @attn2.transpose|>"
+  "<rms_norm|@attn2.norm_k|@attn2.transpose_1|$d| @attn2.to_k @attn2.view_1 @attn2.transpose_1|"
+  "order @attn2.to_q @attn2.to_k @attn2.to_v\n>}"
+  "scaled_dot_product_attention @attn2.sdpa {q@attn2.norm_q.mul_1 @attn2.norm_k.mul_1}"
+  "{!q@attn2.transpose @attn2.transpose_1} @attn2.transpose_2\n"
+  "transpose @attn2.transpose_3 @attn2.sdpa dim0=1 dim1=2\n"
+  "reshape @attn2.reshape @attn2.transpose_3 shape=[N,$p,$c]\n"
+  "drop @attn2.sdpa\n"
+  "{qto @attn2.to @attn2.reshape dtype=model\n}"
+  "{!qtype_as @attn2.to @attn2.reshape @attn2.transpose\n}"
+  "linear @attn2.to_out.0 @attn2.to out_features=$c\n"
+  "drop{!q @attn2.to_q @attn2.to_k} @attn2.to_v"
+  "{!q @attn2.view @attn2.transpose @attn2.view_1 @attn2.transpose_1} @attn2.view_2"
+  " @attn2.transpose_2{q @attn2.norm_q.mul_1 @attn2.norm_k.mul_1}\n"
+  "unsqueeze @attn2.unsqueeze @norm1.chunk.8 dim=1\n"
+  "mul @attn2.mul @attn2.unsqueeze @attn2.to_out.0\n"
+  "add @attn2.add @add @attn2.mul\n";
+
+static const vram__hf_part vram__denoiser_parts[] = {
+{"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
+      {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
+      {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
+      {"sincos", vram__denoiser_sincos, NULL},      {"patches", vram__denoiser_patches, NULL},    {"image", vram__denoiser_image, NULL},
+      {"shift", vram__denoiser_shift, NULL},       {"sd3_second", vram__sd3_second, NULL}};
+
+/* ---- SD3Transformer2DModel ---- */
+
+static const char vram__sd3_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input pooled_projections model [N,$x]\n"
+  "input timestep model [N]\n"
+  "<patches>"
+  "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "reshape pos_embed.reshape pos_embed.pos_embed shape=[1,$m,$m,$c]\n"
+  "slice pos_embed.slice pos_embed.reshape dim=0 colon=1\n"
+  "slice pos_embed.slice_1 pos_embed.slice dim=1 start=$a end=$A\n"
+  "slice pos_embed.slice_2 pos_embed.slice_1 dim=2 start=$b end=$B\n"
+  "slice pos_embed.slice_3 pos_embed.slice_2 dim=3 colon=1\n"
+  "reshape pos_embed.reshape_1 pos_embed.slice_3 shape=[1,$p,$c]\n"
+  "drop pos_embed.reshape\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.reshape_1\n"
+  "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten pos_embed.reshape_1\n"
+  "contiguous contiguous pos_embed.to\n"
+  "<timesteps|time_text_embed.time_proj|timestep|>"
+  "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "drop time_text_embed.to\n"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
+  "add time_text_embed.add time_text_embed.timestep_embedder.linear_2 "
+  "time_text_embed.text_embedder.linear_2\n"
+  "drop time_text_embed.time_proj.cat_1\n"
+  "linear context_embedder encoder_hidden_states out_features=$c\n";
+
+static const char vram__sd3_norms[] =
+  "{D<ada_zero|@norm1|%x|9|$9|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5,@norm1.chunk.6,@norm1.chunk.7,"
+  "@norm1.chunk.8>"
+  "slice @norm1.slice_2 @norm1.chunk.7 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_2 @norm1.slice_2 dim=1\n"
+  "add @norm1.add_2 @norm1.unsqueeze_2 scalar=1\n"
+  "mul @norm1.mul_1 @norm1.norm @norm1.add_2\n"
+  "slice @norm1.slice_3 @norm1.chunk.6 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_3 @norm1.slice_3 dim=1\n"
+  "add @norm1.add_3 @norm1.mul_1 @norm1.unsqueeze_3\n"
+  "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.6 @norm1.chunk.7 @norm1.norm\n}"
+  "{!D<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n}"
+  "{l<ada_continuous|@norm1_context|%y|>}"
+  "{!l<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,"
+  "@norm1_context.chunk.5>"
+  "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n}";
+
+static const char vram__sd3_attention[] =
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<stream_heads|@attn|to_q|to_k|to_v|$p|>"
+  "{q<rms_norm|@attn.norm_q|@attn.transpose|$d| @attn.to_q @attn.view @attn.transpose|>"
+  "<rms_norm|@attn.norm_k|@attn.transpose_1|$d| @attn.to_k @attn.view_1 @attn.transpose_1|"
+  "order @attn.to_q @attn.to_k @attn.to_v\n>}"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "order @attn.add_q_proj\n"
+  "<stream_heads|@attn|add_q_proj|add_k_proj|add_v_proj|$S|text_>"
+  "{q<rms_norm|@attn.norm_added_q|@attn.text_transpose|$d| @attn.add_q_proj @attn.text_view"
+  " @attn.text_transpose|>"
+  "<rms_norm|@attn.norm_added_k|@attn.text_transpose_1|$d| @attn.add_k_proj @attn.text_view_1"
+  " @attn.text_transpose_1|>}"
+  "cat @attn.cat {q@attn.norm_q.mul_1 @attn.norm_added_q.mul_1}"
+  "{!q@attn.transpose @attn.text_transpose} dim=2\n"
+  "{!qdrop @attn.to_q @attn.view\n}"
+  "cat @attn.cat_1 {q@attn.norm_k.mul_1 @attn.norm_added_k.mul_1}"
+  "{!q@attn.transpose_1 @attn.text_transpose_1} dim=2\n"
+  "{!qdrop @attn.to_k @attn.view_1\n}"
+  "cat @attn.cat_2 @attn.transpose_2 @attn.text_transpose_2 dim=2\n"
+  "drop @attn.to_v @attn.view_2\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.cat @attn.cat_1 @attn.cat_2\n"
+  "transpose @attn.transpose_6 @attn.sdpa dim0=1 dim1=2\n"
+  "reshape @attn.reshape @attn.transpose_6 shape=[N,$t,$c]\n"
+  "drop @attn.sdpa\n"
+  "{qto @attn.to @attn.reshape dtype=model\n}"
+  "{!qtype_as @attn.to @attn.reshape @attn.cat\n}"
+  "slice @attn.slice @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_1 @attn.slice dim=1 end=$p\n"
+  "slice @attn.slice_2 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_3 @attn.slice_2 dim=1 start=$p\n"
+  "{!llinear @attn.to_add_out @attn.slice_3 out_features=$c\n}"
+  "linear @attn.to_out.0 @attn.slice_1 out_features=$c\n"
+  "{!lorder @attn.to_add_out{q @attn.norm_added_q.weight @attn.norm_added_k.weight}\n}"
+  "{l{qorder @attn.norm_added_q.weight @attn.norm_added_k.weight\n}}"
+  "drop{!q @attn.add_q_proj @attn.add_k_proj} @attn.add_v_proj"
+  "{!q @attn.text_view @attn.text_transpose @attn.text_view_1 @attn.text_transpose_1}"
+  " @attn.text_view_2 @attn.text_transpose_2{q @attn.norm_added_q.mul_1 @attn.norm_added_k.mul_1}"
+  " @attn.cat @attn.cat_1 @attn.cat_2{!l @attn.to}\n"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn.to_out.0\n"
+  "add @add %x @mul\n";
+
+static const char vram__sd3_middle[] = "{D<sd3_second>}";
+
+static const char vram__sd3_forward[] =
+  "<modulate|@norm2|{D@attn2.add}{!D@add}|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
+  "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
+  "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
+  "add @add_3 {D@attn2.add}{!D@add} @mul_2\n"
+  "{!lunsqueeze @context.unsqueeze @norm1_context.chunk.2 dim=1\n"
+  "mul @context.mul @context.unsqueeze @attn.to_add_out\n"
+  "add @context.add %y @context.mul\n"
+  "<modulate|@norm2_context|@context.add|@norm1_context|@context.>"
+  "<gelu_mlp|@ff_context|@context.add_2>"
+  "unsqueeze @context.unsqueeze_3 @norm1_context.chunk.5 dim=1\n"
+  "mul @context.mul_2 @context.unsqueeze_3 @ff_context.net.2\n"
+  "add @context.add_3 @context.add @context.mul_2\n}"
+  "drop %x %y @norm1.linear @norm1.chunk.2 @norm1.chunk.3 @norm1.chunk.4 @norm1.chunk.5"
+  "{D @norm1.chunk.8 @norm1.add_3}"
+  "{l @norm1_context.add_1 @attn.to @attn.slice_3}"
+  "{!l @norm1_context.linear @norm1_context.chunk.2 @norm1_context.chunk.3 @norm1_context.chunk.4"
+  " @norm1_context.chunk.5}{s @attn.to_out.0 @attn.to_add_out} @mul{D @attn2.mul} @add_2"
+  "{!l @mul_2 @context.mul @context.add_2 @ff_context.net.2}\n";
+
+static const char vram__sd3_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "<image|proj_out>"
+  "drop %e proj_out image.reshape\n"
+  "output image\n";
+
+/* ---- FluxTransformer2DModel ---- */
+
+static const char vram__flux_head[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input pooled_projections model [N,$x]\n"
+  "input timestep model [N]\n"
+  "input img_ids model [$p,3]\n"
+  "input txt_ids model [$S,3]\n"
+  "{ginput guidance model [N]\n}"
+  "linear x_embedder hidden_states out_features=$c\n"
+  "type_as to timestep x_embedder\n"
+  "mul mul to scalar=1\n"
+  "{gtype_as to_1 guidance x_embedder\n"
+  "mul mul_1 to_1 scalar=1\n}"
+  "<timesteps|time_text_embed.time_proj|mul|>"
+  "to time_text_embed.to time_text_embed.time_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "drop time_text_embed.to\n"
+  "{g<timesteps|time_text_embed.guidance_proj|mul_1|>"
+  "to time_text_embed.to_1 time_text_embed.guidance_proj.cat_1 dtype=model\n"
+  "<embedder|time_text_embed.guidance_embedder|time_text_embed.to_1|$c>"
+  "drop time_text_embed.to_1\n"
+  "add time_text_embed.guided time_text_embed.timestep_embedder.linear_2 "
+  "time_text_embed.guidance_embedder.linear_2\n}"
+  "<embedder|time_text_embed.text_embedder|pooled_projections|$c>"
+  "add time_text_embed.add "
+  "{gtime_text_embed.guided}{!gtime_text_embed.timestep_embedder.linear_2} "
+  "time_text_embed.text_embedder.linear_2\n"
+  "drop time_text_embed.time_proj.cat_1{g time_text_embed.timestep_embedder.linear_2"
+  " time_text_embed.guidance_proj.cat_1 time_text_embed.guidance_embedder.linear_2}\n"
+  "linear context_embedder encoder_hidden_states out_features=$c\n"
+  "order x_embedder\n"
+  "cat cat txt_ids img_ids\n"
+  "to pos_embed.to cat dtype=f32\n"
+  "<axis|0|$g><axis|1|$j><axis|2|$l>"
+  "cat pos_embed.cat pos_embed.to_cos_0 pos_embed.to_cos_1 pos_embed.to_cos_2 dim=-1\n"
+  "view pos_embed.to_7 pos_embed.cat shape=[$t,$d]\n"
+  "cat pos_embed.cat_1 pos_embed.to_sin_0 pos_embed.to_sin_1 pos_embed.to_sin_2 dim=-1\n"
+  "view pos_embed.to_8 pos_embed.cat_1 shape=[$t,$d]\n"
+  "drop pos_embed.to pos_embed.to_cos_0 pos_embed.to_sin_0 pos_embed.to_cos_1 pos_embed.to_sin_1"
+  " pos_embed.to_cos_2 pos_embed.to_sin_2\n";
+
+static const char vram__flux_attention[] =
+  "<ada_zero|@norm1|%x|6|$6|,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5>"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n"
+  "<ada_zero|@norm1_context|%y|6|$6|,@norm1_context.chunk.3,@norm1_context.chunk.4,@norm1_context.chunk.5>"
+  "drop @norm1_context.chunk.0 @norm1_context.chunk.1\n"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@norm1_context.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_q @attn.unflatten normalized_shape=$d\n"
+  "drop @attn.to_q\n"
+  "rms_norm @attn.norm_k @attn.unflatten_1 normalized_shape=$d\n"
+  "order @attn.to_q @attn.to_k @attn.to_v\n"
+  "drop @attn.to_k\n"
+  "unflatten @attn.unflatten_3 @attn.add_q_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_4 @attn.add_k_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_5 @attn.add_v_proj dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_added_q @attn.unflatten_3 normalized_shape=$d\n"
+  "drop @attn.add_q_proj\n"
+  "rms_norm @attn.norm_added_k @attn.unflatten_4 normalized_shape=$d\n"
+  "drop @attn.add_k_proj\n"
+  "cat @attn.cat @attn.norm_added_q @attn.norm_q dim=1\n"
+  "cat @attn.cat_1 @attn.norm_added_k @attn.norm_k dim=1\n"
+  "cat @attn.cat_2 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
+  "drop @attn.to_v\n"
+  "<rotate_pairs|query|@attn.cat><rotate_pairs|key|@attn.cat_1>"
+  "permute @attn.permute @attn.query dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.cat_2 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "split @attn.split.0,@attn.split.1 @attn.to split_size_or_sections=$S,$p dim=1\n"
+  "contiguous @attn.contiguous @attn.split.1\n"
+  "linear @attn.to_out.0 @attn.contiguous out_features=$c\n"
+  "order @attn.norm_added_q @attn.norm_added_k @attn.add_q_proj @attn.add_k_proj"
+  " @attn.add_v_proj\n"
+  "drop @attn.split.1\n"
+  "contiguous @attn.contiguous_1 @attn.split.0\n"
+  "linear @attn.to_add_out @attn.contiguous_1 out_features=$c\n"
+  "drop @attn.add_v_proj @attn.unflatten_5 @attn.norm_added_q @attn.norm_added_k @attn.cat_2"
+  " @attn.query @attn.key @attn.to @attn.split.0\n"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn.to_out.0\n"
+  "add @add %x @mul\n";
+
+static const char vram__flux_single[] =
+  "cat @cat %y %x dim=1\n"
+  "<ada_zero|@norm|@cat|3|$3|>"
+  "drop @norm.chunk.0 @norm.chunk.1\n"
+  "linear @proj_mlp @norm.add_1 out_features=$f\n"
+  "gelu @act_mlp @proj_mlp approximate=tanh\n"
+  "<three_linear|@attn|to_q|to_k|to_v|@norm.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "rms_norm @attn.norm_q @attn.unflatten normalized_shape=$d\n"
+  "drop @attn.to_q\n"
+  "rms_norm @attn.norm_k @attn.unflatten_1 normalized_shape=$d\n"
+  "drop @attn.to_k\n"
+  "<rotate_pairs|query|@attn.norm_q><rotate_pairs|key|@attn.norm_k>"
+  "permute @attn.permute @attn.query dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.key dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.unflatten_2 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "drop @attn.to_v @attn.unflatten_2 @attn.query @attn.key\n"
+  "cat @cat_1 @attn.to @act_mlp dim=2\n"
+  "unsqueeze @unsqueeze @norm.chunk.2 dim=1\n"
+  "linear @proj_out @cat_1 out_features=$c\n"
+  "order @attn.norm_q @attn.norm_k @attn.to_q @attn.to_k @attn.to_v\n"
+  "mul @mul @unsqueeze @proj_out\n"
+  "drop @cat_1\n"
+  "add @add @cat @mul\n"
+  "slice @slice @add dim=0 colon=1\n"
+  "slice @slice_1 @slice dim=1 end=$S\n"
+  "slice @slice_2 @add dim=0 colon=1\n"
+  "slice @slice_3 @slice_2 dim=1 start=$S\n"
+  "drop{f %x %y}{!f %z %y %x} @cat @norm.linear @norm.chunk.2 @norm.add_1 @act_mlp @attn.to @unsqueeze\n";
+
+static const char vram__flux_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "drop mul{g mul_1} %e cat pos_embed.to_7 pos_embed.to_8 %z %y\n"
+  "output proj_out\n";
+
+/* ---- PixArtTransformer2DModel ---- */
+
+static const char vram__pixart_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_attention_mask model [N,$S]\n"
+  "{Ainput resolution model [N,2]\n"
+  "input aspect_ratio model [N,1]\n}"
+  "to to encoder_attention_mask dtype=model\n"
+  "mul rsub to scalar=1\n"
+  "mul mul rsub scalar=1\n"
+  "unsqueeze unsqueeze mul dim=1\n"
+  "<patches>"
+  "{!Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n}"
+  "{Uarange pos_embed.arange shape=[$u]\n"
+  "div pos_embed.div pos_embed.arange scalar=1\n"
+  "div pos_embed.div_1 pos_embed.div scalar=1\n"
+  "arange pos_embed.arange_1 shape=[$v]\n"
+  "div pos_embed.div_2 pos_embed.arange_1 scalar=1\n"
+  "div pos_embed.div_3 pos_embed.div_2 scalar=1\n"
+  "view pos_embed.view pos_embed.div_3 shape=[1,$v]\n"
+  "expand pos_embed.expand pos_embed.view shape=[$u,$v]\n"
+  "view pos_embed.view_1 pos_embed.div_1 shape=[$u,1]\n"
+  "expand pos_embed.expand_1 pos_embed.view_1 shape=[$u,$v]\n"
+  "stack pos_embed.stack pos_embed.expand pos_embed.expand_1\n"
+  "reshape pos_embed.grid pos_embed.stack shape=[2,1,$v,$u]\n"
+  "<sincos|0><sincos|1>"
+  "cat pos_embed.cat pos_embed.cat_0 pos_embed.cat_1 dim=1\n"
+  "drop pos_embed.div_1 pos_embed.div_3 pos_embed.stack pos_embed.grid\n"
+  "to pos_embed.to pos_embed.cat dtype=f32\n"
+  "unsqueeze pos_embed.unsqueeze pos_embed.to dim=0\n"
+  "drop pos_embed.cat\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.unsqueeze\n}"
+  "type_as pos_embed.to_1 pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten{U pos_embed.to pos_embed.unsqueeze}\n";
+
+static const char vram__pixart_time[] =
+  "<timesteps|adaln_single.emb.time_proj|timestep|>"
+  "type_as adaln_single.emb.to adaln_single.emb.time_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.timestep_embedder|adaln_single.emb.to|$c>"
+  "{!Adrop adaln_single.emb.time_proj.cat_1 adaln_single.emb.to\n}"
+  "{Adrop adaln_single.emb.to\n"
+  "flatten adaln_single.emb.flatten resolution\n"
+  "<timesteps|adaln_single.emb.resolution_proj|adaln_single.emb.flatten| adaln_single.emb.flatten>"
+  "type_as adaln_single.emb.to_1 adaln_single.emb.resolution_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.resolution_embedder|adaln_single.emb.to_1|$s>"
+  "reshape adaln_single.emb.reshape adaln_single.emb.resolution_embedder.linear_2 shape=[N,$z]\n"
+  "drop adaln_single.emb.to_1\n"
+  "flatten adaln_single.emb.flatten_1 aspect_ratio\n"
+  "<timesteps|adaln_single.emb.ratio_proj|adaln_single.emb.flatten_1| adaln_single.emb.flatten_1>"
+  "type_as adaln_single.emb.to_2 adaln_single.emb.ratio_proj.cat_1 pos_embed.to_1\n"
+  "<embedder|adaln_single.emb.aspect_ratio_embedder|adaln_single.emb.to_2|$s>"
+  "reshape adaln_single.emb.reshape_1 adaln_single.emb.aspect_ratio_embedder.linear_2 shape=[N,$s]\n"
+  "drop adaln_single.emb.to_2\n"
+  "cat adaln_single.emb.cat adaln_single.emb.reshape adaln_single.emb.reshape_1 dim=1\n"
+  "add adaln_single.emb.add adaln_single.emb.timestep_embedder.linear_2 adaln_single.emb.cat\n"
+  "drop adaln_single.emb.time_proj.cat_1 adaln_single.emb.resolution_embedder.linear_2"
+  " adaln_single.emb.reshape adaln_single.emb.aspect_ratio_embedder.linear_2"
+  " adaln_single.emb.reshape_1\n}"
+  "silu adaln_single.silu %e\n"
+  "linear adaln_single.linear adaln_single.silu out_features=$6\n"
+  "linear caption_projection.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu caption_projection.act_1 caption_projection.linear_1 approximate=tanh\n"
+  "linear caption_projection.linear_2 caption_projection.act_1 out_features=$c\n"
+  "view view caption_projection.linear_2 shape=[N,$S,$c]\n";
+
+static const char vram__pixart_block[] =
+  "parameter @scale_shift_table shape=[6,$c]\n"
+  "unsqueeze @unsqueeze @scale_shift_table dim=0\n"
+  "reshape @reshape adaln_single.linear shape=[N,6,$c]\n"
+  "add @add @unsqueeze @reshape\n"
+  "chunk @chunk.0,@chunk.1,@chunk.2,@chunk.3,@chunk.4,@chunk.5 @add chunks=6 dim=1\n"
+  "layer_norm @norm1 %x normalized_shape=$c elementwise_affine=0\n"
+  "add @add_1 @chunk.1 scalar=1\n"
+  "mul @mul @norm1 @add_1\n"
+  "add @add_2 @mul @chunk.0\n"
+  "drop @norm1\n"
+  "<basic_attention|@attn1|@add_2|@add_2|$p|>"
+  "drop<basic_end|@attn1>"
+  "mul @mul_1 @chunk.2 @attn1.div\n"
+  "add @add_3 @mul_1 %x\n"
+  "drop @add_2\n"
+  "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
+  "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
+  "<basic_attention|@attn2|@add_3|view|$S| @attn2.view>"
+  "drop @mul_1 @attn2.repeat_interleave @attn2.view<basic_end|@attn2>"
+  "add @add_4 @attn2.div @add_3\n"
+  "layer_norm @norm2 @add_4 normalized_shape=$c elementwise_affine=0\n"
+  "drop @add_3\n"
+  "add @add_5 @chunk.4 scalar=1\n"
+  "mul @mul_2 @norm2 @add_5\n"
+  "add @add_6 @mul_2 @chunk.3\n"
+  "drop @norm2\n"
+  "<gelu_mlp|@ff|@add_6>"
+  "mul @mul_3 @chunk.5 @ff.net.2\n"
+  "add @add_7 @mul_3 @add_4\n"
+  "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.div @add_6\n";
+
+static const char vram__pixart_end[] =
+  "parameter scale_shift_table shape=[2,$c]\n"
+  "order pos_embed.proj";
+
+static const char vram__pixart_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn2.to_q @attn2.to_k"
+  " @attn2.to_v @attn2.to_out.0 @ff.net.0.proj @ff.net.2";
+
+static const char vram__pixart_out[] =
+  "\n"
+  "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
+  "slice slice %e dim=0 colon=1\n"
+  "unsqueeze unsqueeze_2 slice dim=1\n"
+  "view to_1 unsqueeze_2 shape=[N,1,$c]\n"
+  "add add unsqueeze_1 to_1\n"
+  "chunk chunk.0,chunk.1 add chunks=2 dim=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "view to_2 chunk.1 shape=[N,1,$c]\n"
+  "add add_1 to_2 scalar=1\n"
+  "mul mul_1 norm_out add_1\n"
+  "view to_3 chunk.0 shape=[N,1,$c]\n"
+  "add add_2 mul_1 to_3\n"
+  "drop norm_out\n"
+  "linear proj_out add_2 out_features=$O\n"
+  "order adaln_single.emb.timestep_embedder.linear_1 adaln_single.emb.timestep_embedder.linear_2"
+  "{A adaln_single.emb.resolution_embedder.linear_1 adaln_single.emb.resolution_embedder.linear_2"
+  " adaln_single.emb.aspect_ratio_embedder.linear_1 adaln_single.emb.aspect_ratio_embedder.linear_2}"
+  " adaln_single.linear caption_projection.linear_1 caption_projection.linear_2\n"
+  "squeeze squeeze proj_out dim=1\n"
+  "<image|squeeze>"
+  "drop mul unsqueeze %e adaln_single.linear caption_projection.linear_2 view add chunk.0 chunk.1"
+  " proj_out squeeze image.reshape\n"
+  "{Ubuffer pos_embed.pos_embed shape=[1,$M,$c]\n}"
+  "output image\n";
+
+/* ---- DiTTransformer2DModel ---- */
+
+static const char vram__dit_head[] =
+  "input hidden_states model [N,$i,$h,$w]\n"
+  "input timestep i64 [N]\n"
+  "input class_labels i64 [N]\n"
+  "<patches>"
+  "buffer pos_embed.pos_embed shape=[1,$M,$c]\n"
+  "add pos_embed.add pos_embed.transpose pos_embed.pos_embed\n"
+  "type_as pos_embed.to pos_embed.add pos_embed.transpose\n"
+  "drop pos_embed.proj pos_embed.flatten\n";
+
+static const char vram__dit_block[] =
+  "<timesteps|@norm1.emb.time_proj|timestep|>"
+  "type_as @norm1.emb.to @norm1.emb.time_proj.cat_1 %x\n"
+  "<embedder|@norm1.emb.timestep_embedder|@norm1.emb.to|$c>"
+  "drop @norm1.emb.to\n"
+  "embedding @norm1.emb.class_embedder class_labels num_embeddings=$k embedding_dim=$c\n"
+  "add @norm1.emb.add @norm1.emb.timestep_embedder.linear_2 @norm1.emb.class_embedder\n"
+  "drop @norm1.emb.time_proj.cat_1\n"
+  "silu @norm1.silu @norm1.emb.add\n"
+  "linear @norm1.linear @norm1.silu out_features=$6\n"
+  "drop @norm1.emb.add\n"
+  "chunk @norm1.chunk.0,@norm1.chunk.1,@norm1.chunk.2,@norm1.chunk.3,@norm1.chunk.4,@norm1.chunk.5"
+  " @norm1.linear chunks=6 dim=1\n"
+  "layer_norm @norm1.norm %x normalized_shape=$c elementwise_affine=0\n"
+  "slice @norm1.slice @norm1.chunk.1 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze @norm1.slice dim=1\n"
+  "add @norm1.add @norm1.unsqueeze scalar=1\n"
+  "mul @norm1.mul @norm1.norm @norm1.add\n"
+  "slice @norm1.slice_1 @norm1.chunk.0 dim=0 colon=1\n"
+  "unsqueeze @norm1.unsqueeze_1 @norm1.slice_1 dim=1\n"
+  "add @norm1.add_1 @norm1.mul @norm1.unsqueeze_1\n"
+  "drop @norm1.chunk.0 @norm1.chunk.1\n"
+  "<basic_attention|@attn1|@norm1.add_1|@norm1.add_1|$p|>"
+  "drop<basic_end|@attn1>"
+  "unsqueeze @unsqueeze @norm1.chunk.2 dim=1\n"
+  "mul @mul @unsqueeze @attn1.div\n"
+  "add @add @mul %x\n"
+  "<modulate|@norm3|@add|@norm1|@>"
+  "<gelu_mlp|@ff|@add_2>"
+  "unsqueeze @unsqueeze_3 @norm1.chunk.5 dim=1\n"
+  "mul @mul_2 @unsqueeze_3 @ff.net.2\n"
+  "add @add_3 @mul_2 @add\n"
+  "drop %x @norm1.linear @norm1.chunk.2 @norm1.chunk.3 @norm1.chunk.4 @norm1.chunk.5 @mul @add_2\n";
+
+/* the first block's embedding once more, with its weights */
+static const char vram__dit_end[] =
+  "<timesteps|time_proj|timestep|>"
+  "type_as to time_proj.cat_1 %x\n"
+  "linear linear_1 to out_features=$c weights=%e.timestep_embedder.linear_1\n"
+  "silu act linear_1\n"
+  "linear linear_2 act out_features=$c weights=%e.timestep_embedder.linear_2\n"
+  "drop to\n"
+  "embedding class_embedder class_labels num_embeddings=$k embedding_dim=$c"
+  " weights=%e.class_embedder\n"
+  "add conditioning linear_2 class_embedder\n"
+  "drop time_proj.cat_1\n"
+  "silu silu conditioning\n"
+  "linear proj_out_1 silu out_features=$2\n"
+  "chunk chunk.0,chunk.1 proj_out_1 chunks=2 dim=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "slice slice chunk.1 dim=0 colon=1\n"
+  "unsqueeze unsqueeze slice dim=1\n"
+  "add add unsqueeze scalar=1\n"
+  "mul mul norm_out add\n"
+  "slice slice_1 chunk.0 dim=0 colon=1\n"
+  "unsqueeze unsqueeze_1 slice_1 dim=1\n"
+  "add add_1 mul unsqueeze_1\n"
+  "drop %x\n"
+  "linear proj_out_2 add_1 out_features=$O\n"
+  "<image|proj_out_2>"
+  "drop conditioning proj_out_1 chunk.0 chunk.1 proj_out_2 image.reshape\n"
+  "output image\n";
+
+/* ---- QwenImageTransformer2DModel ---- */
+
+static const char vram__qwen_head[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input encoder_hidden_states_mask i64 [N,$S]\n"
+  "input timestep model [N]\n"
+  "linear img_in hidden_states out_features=$c\n"
+  "type_as to timestep img_in\n"
+  "<rms_norm|txt_norm|encoder_hidden_states|$k||>"
+  "linear txt_in txt_norm.mul_1 out_features=$c\n"
+  "to to_1 encoder_hidden_states_mask dtype=bool\n"
+  "arange arange shape=[$S] dtype=i64\n"
+  "zeros zeros shape=[] dtype=i64\n"
+  "where where to_1 arange zeros\n"
+  "amax any to_1 dim=1\n"
+  "max max,max.i where dim=1\n"
+  "add add max scalar=1\n"
+  "empty empty shape=[] dtype=i64\n"
+  "where where_1 any add empty\n"
+  "drop arange where\n"
+  "<timesteps|time_text_embed.time_proj|to|>"
+  "type_as time_text_embed.to time_text_embed.time_proj.cat_1 img_in\n"
+  "<embedder|time_text_embed.timestep_embedder|time_text_embed.to|$c>"
+  "order txt_norm.weight img_in txt_in\n"
+  "drop time_text_embed.time_proj.cat_1 time_text_embed.to\n"
+  "buffer pos_embed.pos_freqs shape=[4096,$b] dtype=c64\n"
+  "slice pos_embed.slice pos_embed.pos_freqs dim=0 start=$a end=$A\n"
+  "buffer pos_embed.image shape=[$p,$b] dtype=c64\n"
+  "cat pos_embed.cat pos_embed.image\n";
+
+static const char vram__qwen_norms[] =
+  "silu @img_mod.0 %e\n"
+  "linear @img_mod.1 @img_mod.0 out_features=$6\n"
+  "silu @txt_mod.0 %e\n"
+  "linear @txt_mod.1 @txt_mod.0 out_features=$6\n"
+  "chunk @img_mod.c0,@img_mod.c1 @img_mod.1 chunks=2 dim=-1\n"
+  "chunk @txt_mod.c0,@txt_mod.c1 @txt_mod.1 chunks=2 dim=-1\n"
+  "<shift|@img_norm1|%x|@img_mod.c0>"
+  "<shift|@txt_norm1|%y|@txt_mod.c0>"
+  "ones @attn.ones shape=[N,$p] dtype=bool\n"
+  "cat @attn.mask to_1 @attn.ones dim=1\n"
+  "slice @attn.slice @attn.mask dim=0 colon=1\n"
+  "unsqueeze @attn.unsqueeze @attn.slice dim=1\n"
+  "unsqueeze @attn.unsqueeze_1 @attn.unsqueeze dim=2\n"
+  "slice @attn.slice_1 @attn.unsqueeze_1 dim=3 colon=1\n";
+
+static const char vram__qwen_attention[] =
+  "<three_linear|@attn|to_q|to_k|to_v|@img_norm1.add_1>"
+  "<three_linear|@attn|add_q_proj|add_k_proj|add_v_proj|@txt_norm1.add_1>"
+  "unflatten @attn.unflatten @attn.to_q dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_1 @attn.to_k dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_2 @attn.to_v dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_3 @attn.add_q_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_4 @attn.add_k_proj dim=-1 sizes=$n,$d\n"
+  "unflatten @attn.unflatten_5 @attn.add_v_proj dim=-1 sizes=$n,$d\n"
+  "<rms_norm|@attn.norm_q|@attn.unflatten|$d| @attn.to_q @attn.unflatten|>"
+  "<rms_norm|@attn.norm_k|@attn.unflatten_1|$d| @attn.to_k @attn.unflatten_1|"
+  "order @attn.to_q @attn.to_k @attn.to_v @attn.add_k_proj @attn.add_v_proj @attn.add_q_proj\n>"
+  "<rms_norm|@attn.norm_added_q|@attn.unflatten_3|$d| @attn.add_q_proj @attn.unflatten_3|>"
+  "<rms_norm|@attn.norm_added_k|@attn.unflatten_4|$d| @attn.add_k_proj @attn.unflatten_4|>"
+  "<rotate_complex|query|@attn.norm_q.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|key|@attn.norm_k.mul_1|$p|pos_embed.cat>"
+  "<rotate_complex|text_query|@attn.norm_added_q.mul_1|$S|pos_embed.slice>"
+  "<rotate_complex|text_key|@attn.norm_added_k.mul_1|$S|pos_embed.slice>"
+  "cat @attn.cat_1 @attn.text_query @attn.query dim=1\n"
+  "cat @attn.cat_2 @attn.text_key @attn.key dim=1\n"
+  "cat @attn.cat_3 @attn.unflatten_5 @attn.unflatten_2 dim=1\n"
+  "permute @attn.permute @attn.cat_1 dims=0,2,1,3\n"
+  "permute @attn.permute_1 @attn.cat_2 dims=0,2,1,3\n"
+  "permute @attn.permute_2 @attn.cat_3 dims=0,2,1,3\n"
+  "scaled_dot_product_attention @attn.sdpa @attn.permute @attn.permute_1 @attn.permute_2"
+  " @attn.slice_1\n"
+  "permute @attn.permute_3 @attn.sdpa dims=0,2,1,3\n"
+  "drop @attn.permute @attn.permute_1 @attn.permute_2\n"
+  "flatten @attn.flatten @attn.permute_3 start_dim=2 end_dim=3\n"
+  "drop @attn.sdpa\n"
+  "to @attn.to @attn.flatten dtype=model\n"
+  "slice @attn.slice_2 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_3 @attn.slice_2 dim=1 end=$S\n"
+  "slice @attn.slice_4 @attn.slice_3 dim=2 colon=1\n"
+  "slice @attn.slice_5 @attn.to dim=0 colon=1\n"
+  "slice @attn.slice_6 @attn.slice_5 dim=1 start=$S\n"
+  "slice @attn.slice_7 @attn.slice_6 dim=2 colon=1\n"
+  "contiguous @attn.contiguous @attn.slice_7\n"
+  "linear @attn.to_out.0 @attn.contiguous out_features=$c\n"
+  "drop @attn.slice_7\n"
+  "contiguous @attn.contiguous_1 @attn.slice_4\n"
+  "linear @attn.to_add_out @attn.contiguous_1 out_features=$c\n"
+  "order @attn.norm_added_q.weight @attn.norm_added_k.weight\n"
+  "drop @attn.ones @attn.mask @attn.slice_1 @attn.to_v @attn.add_v_proj @attn.unflatten_2"
+  " @attn.unflatten_5 @attn.query @attn.key @attn.text_query @attn.text_key @attn.cat_1"
+  " @attn.cat_2 @attn.cat_3 @attn.to @attn.slice_4\n";
+
+static const char vram__qwen_forward[] =
+  "mul @mul_2 @img_norm1.unsqueeze_2 @attn.to_out.0\n"
+  "add @add_4 %x @mul_2\n"
+  "mul @mul_3 @txt_norm1.unsqueeze_2 @attn.to_add_out\n"
+  "add @add_5 %y @mul_3\n"
+  "<shift|@img_norm2|@add_4|@img_mod.c1>"
+  "<gelu_mlp|@img_mlp|@img_norm2.add_1>"
+  "order @txt_mod.1\n"
+  "mul @mul_5 @img_norm2.unsqueeze_2 @img_mlp.net.2\n"
+  "add @add_8 @add_4 @mul_5\n"
+  "<shift|@txt_norm2|@add_5|@txt_mod.c1>"
+  "<gelu_mlp|@txt_mlp|@txt_norm2.add_1>"
+  "mul @mul_7 @txt_norm2.unsqueeze_2 @txt_mlp.net.2\n"
+  "add @add_11 @add_5 @mul_7\n"
+  "drop %x %y @img_mod.1 @txt_mod.1 @img_mod.c0 @img_mod.c1 @txt_mod.c0 @txt_mod.c1"
+  " @img_norm1 @img_norm1.chunk.2 @img_norm1.unsqueeze_2 @img_norm1.add_1"
+  " @txt_norm1 @txt_norm1.chunk.2 @txt_norm1.unsqueeze_2 @txt_norm1.add_1"
+  " @attn.to_out.0 @attn.to_add_out"
+  " @img_norm2 @img_norm2.chunk.2 @img_norm2.unsqueeze_2 @img_norm2.add_1 @img_mlp.net.2"
+  " @txt_norm2 @txt_norm2.chunk.2 @txt_norm2.unsqueeze_2 @txt_norm2.add_1 @txt_mlp.net.2\n";
+
+static const char vram__qwen_end[] =
+  "<ada_continuous|norm_out|%x| %x>"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "drop to to_1 where_1 %e pos_embed.slice pos_embed.cat %y\n"
+  "output proj_out\n";
+
+/* ---- T5EncoderModel ---- */
+
+static const char vram__t5_head[] =
+  "input input_ids i64 [N,$S]\n"
+  "embedding encoder.embed_tokens input_ids num_embeddings=$v embedding_dim=$c\n";
+
+static const char vram__t5_attention[] =
+  "<t5_norm|@layer.0.layer_norm|%x>"
+  "drop @layer.0.layer_norm.mean\n"
+  "linear %a.q @layer.0.layer_norm.mul_1 out_features=$i bias=0\n"
+  "view %a.view %a.q shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose %a.view dim0=1 dim1=2\n"
+  "linear %a.k @layer.0.layer_norm.mul_1 out_features=$i bias=0\n"
+  "{ulinear %a.v @layer.0.layer_norm.mul_1 out_features=$i bias=0\n}"
+  "view %a.view_1 %a.k shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose_1 %a.view_1 dim0=1 dim1=2\n"
+  "{!ulinear %a.v @layer.0.layer_norm.mul_1 out_features=$i bias=0\n}"
+  "view %a.view_2 %a.v shape=[N,$S,$n,$d]\n"
+  "transpose %a.transpose_2 %a.view_2 dim0=1 dim1=2\n";
+
+/* compute_bias: of T5 in the first block alone */
+static const char vram__t5_bias[] =
+  "{Barange %a.arange shape=[$S] dtype=i64\n"
+  "slice %a.slice %a.arange dim=0 colon=1\n"
+  "unsqueeze %a.unsqueeze %a.slice dim=1\n"
+  "add %a.add %a.unsqueeze scalar=1\n"
+  "drop %a.arange\n"
+  "arange %a.arange_1 shape=[$S] dtype=i64\n"
+  "unsqueeze %a.unsqueeze_1 %a.arange_1 dim=0\n"
+  "slice %a.slice_1 %a.unsqueeze_1 dim=1 colon=1\n"
+  "sub %a.sub %a.slice_1 %a.add\n"
+  "gt %a.gt %a.sub scalar=1\n"
+  "to %a.to %a.gt dtype=i64\n"
+  "mul %a.mul %a.to scalar=1\n"
+  "add %a.add_1 %a.mul scalar=1\n"
+  "abs %a.abs %a.sub\n"
+  "lt %a.lt %a.abs scalar=1\n"
+  "to %a.to_1 %a.abs dtype=f32\n"
+  "div %a.div %a.to_1 scalar=1\n"
+  "log %a.log %a.div\n"
+  "div %a.div_1 %a.log scalar=1\n"
+  "mul %a.mul_1 %a.div_1 scalar=1\n"
+  "to %a.to_2 %a.mul_1 dtype=i64\n"
+  "add %a.add_2 %a.to_2 scalar=1\n"
+  "full %a.full shape=[$S,$S] dtype=i64\n"
+  "minimum %a.minimum %a.add_2 %a.full\n"
+  "where %a.where %a.lt %a.abs %a.minimum\n"
+  "add %a.add_3 %a.add_1 %a.where inplace=1\n"
+  "drop %a.abs %a.lt{u %a.mul_1} %a.minimum\n"
+  "embedding %a.relative_attention_bias %a.add_3 num_embeddings=$b embedding_dim=$n\n"
+  "permute %a.permute %a.relative_attention_bias dims=2,0,1\n"
+  "unsqueeze %a.unsqueeze_2 %a.permute dim=0\n"
+  "drop %a.add %a.arange_1 %a.slice_1 %a.sub %a.add_1 %a.add_3\n}";
+
+static const char vram__t5_attend[] =
+  "contiguous %a.contiguous {u%a}{!uencoder.block.0.layer.0.SelfAttention}.unsqueeze_2\n"
+  "scaled_dot_product_attention %a.sdpa %a.transpose %a.transpose_1 %a.transpose_2"
+  " %a.contiguous\n"
+  "reshape %a.reshape %a.sdpa shape=[N,$n,$S,$d]\n"
+  "transpose %a.transpose_3 %a.reshape dim0=1 dim1=2\n"
+  "contiguous %a.contiguous_1 %a.transpose_3\n"
+  "drop %a.contiguous %a.sdpa %a.reshape\n"
+  "reshape %a.reshape_1 %a.contiguous_1 shape=[N,$S,$i]\n"
+  "contiguous %a.contiguous_2 %a.reshape_1\n"
+  "drop %a.contiguous_1\n"
+  "linear %a.o %a.contiguous_2 out_features=$c bias=0\n"
+  "order{B %a.relative_attention_bias} @layer.0.layer_norm.weight\n"
+  "drop %a.q %a.view %a.transpose %a.k{u %a.v} %a.view_1 %a.transpose_1{!u %a.v} %a.view_2"
+  " %a.transpose_2{u %a.relative_attention_bias %a.permute %a.unsqueeze_2}\n"
+  "add @layer.0.add %x %a.o\n"
+  "drop @layer.0.layer_norm.mul_1\n";
+
+/* T5DenseActDense and its gated kin with gelu_new, silu, relu or gelu */
+static const char vram__t5_forward[] =
+  "<t5_norm|@layer.1.layer_norm|@layer.0.add>"
+  "drop @layer.1.layer_norm.mean\n"
+  "{glinear %f.wi_0 @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "mul %f.act.mul %f.wi_0 scalar=1\n"
+  "pow %f.act.pow %f.wi_0 scalar=1\n"
+  "mul %f.act.mul_1 %f.act.pow scalar=1\n"
+  "add %f.act.add %f.wi_0 %f.act.mul_1\n"
+  "mul %f.act.mul_2 %f.act.add scalar=1\n"
+  "tanh %f.act.tanh %f.act.mul_2\n"
+  "add %f.act.add_1 %f.act.tanh scalar=1\n"
+  "mul %f.act.mul_3 %f.act.mul %f.act.add_1\n"
+  "drop %f.wi_0\n"
+  "linear %f.wi_1 @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "mul %f.mul %f.act.mul_3 %f.wi_1\n"
+  "linear %f.wo %f.mul out_features=$c bias=0\n"
+  "order @layer.1.layer_norm.weight\n"
+  "drop @layer.1.layer_norm.mul_1 %f.act.mul_3 %f.wi_1\n}"
+  "{!glinear %f.wi @layer.1.layer_norm.mul_1 out_features=$f bias=0\n"
+  "relu %f.act %f.wi\n"
+  "to %f.to %f.act dtype=model\n"
+  "linear %f.wo %f.to out_features=$c bias=0\n"
+  "order @layer.1.layer_norm.weight\n"
+  "drop @layer.1.layer_norm.mul_1\n}"
+  "add @layer.1.add @layer.0.add %f.wo\n"
+  "{!fdrop %x\n}";
+
+static const char vram__t5_end[] =
+  "<t5_norm|encoder.final_layer_norm|%x>"
+  "drop encoder.embed_tokens"
+  "{!u encoder.block.0.layer.0.SelfAttention.relative_attention_bias"
+  " encoder.block.0.layer.0.SelfAttention.permute encoder.block.0.layer.0.SelfAttention.unsqueeze_2}"
+  " %x encoder.final_layer_norm.mean\n"
+  "output encoder.final_layer_norm.mul_1\n";
+
+/* clang-format on */
+
+/* ---- classes ---- */
+
+static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
+  return *vram__hf_number_of(w, letter);
+}
+
+/* SD3: the middle of its positions; dual_attention_layers is a list of blocks. */
+static void vram__sd3_begin(vram__hf_pen *w) {
+  const vram_file_value *const norm = vram__hf_word(w, "qk_norm");
+  const uint64_t most = vram__denoiser_get(w, 'm'), rows = vram__denoiser_get(w, 'u'),
+                 columns = vram__denoiser_get(w, 'v');
+  if (norm && !vram__hf_is_word(norm, "rms_norm"))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "qk_norm");
+  if (rows > most || columns > most)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "an image with more patches a side than ",
+                  "pos_embed_max_size");
+  if (vram__hf_number(&w->h, "caption_projection_dim", 1152) != vram__denoiser_get(w, 'c'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "not as wide as the heads: ", "caption_projection_dim");
+  vram__diffusers_flag(w, 'q', norm != NULL);
+  if (w->h.result)
+    return;
+  vram__diffusers_number(w, 'a', (most - rows) / 2);
+  vram__diffusers_number(w, 'A', (most - rows) / 2 + rows);
+  vram__diffusers_number(w, 'b', (most - columns) / 2);
+  vram__diffusers_number(w, 'B', (most - columns) / 2 + columns);
+}
+
+static void vram__sd3_block(vram__hf_pen *w, uint64_t i) {
+  const vram_file_value *const v = vram__hf_value(&w->h, "dual_attention_layers");
+  uint64_t k;
+  int is = 0;
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_UINT && v->array)
+    for (k = 0; k < v->count; k++)
+      is |= ((const uint64_t *)v->array)[k] == i;
+  else if (v && v->kind != VRAM_VALUE_NULL && !(v->kind == VRAM_VALUE_ARRAY && !v->count))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no list of numbers is the key ", "dual_attention_layers");
+  vram__diffusers_flag(w, 'D', is);
+}
+
+static void vram__flux_begin(vram__hf_pen *w) {
+  uint64_t all = 0, i;
+  for (i = 0; i < 3; i++)
+    all += 2 * vram__denoiser_get(w, "gjl"[i]);
+  if (all != vram__denoiser_get(w, 'd'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no three axes as wide as a head: ", "axes_dims_rope");
+}
+
+/* PixArt: sizes other than those of its training have their positions computed; a model for
+   1024 x 1024 takes sizes beside the timestep. */
+static void vram__pixart_begin(vram__hf_pen *w) {
+  const uint64_t side = vram__denoiser_get(w, 'y');
+  vram__diffusers_flag(w, 'U',
+                       vram__denoiser_get(w, 'u') != side || vram__denoiser_get(w, 'v') != side);
+  vram__diffusers_flag(w, 'A',
+                       vram__hf_bool(&w->h, "use_additional_conditions",
+                                     vram__hf_number(&w->h, "sample_size", 128) == 128));
+  if (vram__hf_number(&w->h, "cross_attention_dim", 1152) != vram__denoiser_get(w, 'c'))
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "cross_attention_dim");
+}
+
+static void vram__dit_begin(vram__hf_pen *w) {
+  const uint64_t side = vram__denoiser_get(w, 'y');
+  if (vram__denoiser_get(w, 'u') != side || vram__denoiser_get(w, 'v') != side)
+    vram__hf_refuse(w, "its lines are known of images of its own size: ", "sample_size");
+}
+
+/* Qwen-Image: of 4,096 positions those behind the longer half of the image are the text's. */
+static void vram__qwen_begin(vram__hf_pen *w) {
+  const uint64_t rows = vram__denoiser_get(w, 'u') / 2, columns = vram__denoiser_get(w, 'v') / 2,
+                 most = rows > columns ? rows : columns;
+  vram__diffusers_number(w, 'a', most);
+  vram__diffusers_number(w, 'A', most + vram__denoiser_get(w, 'S'));
+}
+
+/* T5: gelu_new with a gate, or relu without one. */
+static void vram__t5_begin(vram__hf_pen *w) {
+  const vram_file_value *const act = vram__hf_word(w, "feed_forward_proj");
+  const int is_gated = act ? vram__hf_is_word(act, "gated-gelu") : *vram__hf_flag_of(w, 'G');
+  if (act && !is_gated && !vram__hf_is_word(act, "relu"))
+    vram__hf_refuse(w, "an activation whose lines are not known: ", "feed_forward_proj");
+  vram__diffusers_flag(w, 'g', is_gated);
+}
+
+static void vram__t5_block(vram__hf_pen *w, uint64_t i) {
+  vram__diffusers_flag(w, 'B', !i || *vram__hf_flag_of(w, 'u'));
+  vram__hf_set(w, 'a', "@layer.0.SelfAttention");
+  vram__hf_set(w, 'f', "@layer.1.DenseReluDense");
+}
+
+#define VRAM__T5_ROW(kind, flags, vocab, width, layers, heads)                                     \
+  {                                                                                                \
+    kind, flags,                                                                                   \
+        "S~512 v=vocab_size:" vocab " c=d_model:512 d=d_kv:64 f=d_ff:" width " n=num_heads:" heads \
+        " i=n*d b=relative_attention_num_buckets:32",                                              \
+        "", vram__t5_begin, vram__t5_block, {vram__t5_head, NULL}, "encoder.embed_tokens", "", "", \
+        {{"encoder.block.$Y.",                                                                     \
+          "num_layers",                                                                            \
+          layers,                                                                                  \
+          {vram__t5_attention, vram__t5_bias, vram__t5_attend, vram__t5_forward},                  \
+          "@layer.1.add",                                                                          \
+          "",                                                                                      \
+          ""},                                                                                     \
+         {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},                                               \
+        vram__t5_end, NULL, NULL                                                                   \
+  }
+
+static const vram__denoiser_row vram__denoiser_rows[] = {
+    {"SD3Transformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:16 o=out_channels:16 d=attention_head_dim:64 "
+     "n=num_attention_heads:18 k=joint_attention_dim:4096 x=pooled_projection_dim:2048 "
+     "m=pos_embed_max_size:96 S~333 h~sample_size:128 w~sample_size:128 c=n*d 2=c*2 6=c*6 9=c*9 "
+     "f=c*4 u=h/P v=w/P p=u*v t=p+S M=m*m O=P*P*o r=128",
+     "",
+     vram__sd3_begin,
+     vram__sd3_block,
+     {vram__sd3_head, NULL},
+     "contiguous",
+     "context_embedder",
+     "time_text_embed.add",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       18,
+       {vram__sd3_norms, vram__sd3_attention, vram__sd3_middle, vram__sd3_forward},
+       "@add_3",
+       "@context.add_3",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__sd3_end,
+     NULL,
+     NULL},
+    {"FluxTransformer2DModel",
+     "s",
+     "i=in_channels:64 o=out_channels:i d=attention_head_dim:128 n=num_attention_heads:24 "
+     "k=joint_attention_dim:4096 x=pooled_projection_dim:768 ?g=guidance_embeds:0 S~512 h~128 "
+     "w~128 u=h/2 v=w/2 p=u*v t=S+p c=n*d 2=c*2 3=c*3 6=c*6 f=c*4 b=d/2 g=axes_dims_rope.0:16 "
+     "g=g/2 j=axes_dims_rope.1:56 j=j/2 l=axes_dims_rope.2:56 l=l/2 O=o r=128",
+     "patch_size=1",
+     vram__flux_begin,
+     NULL,
+     {vram__flux_head, NULL},
+     "x_embedder",
+     "context_embedder",
+     "time_text_embed.add",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       19,
+       {vram__flux_attention, vram__sd3_forward, NULL, NULL},
+       "@add_3",
+       "@context.add_3",
+       ""},
+      {"single_transformer_blocks.$Y.",
+       "num_single_layers",
+       38,
+       {vram__flux_single, NULL, NULL, NULL},
+       "@slice_3",
+       "@slice_1",
+       "@add"}},
+     vram__flux_end,
+     NULL,
+     NULL},
+    {"PixArtTransformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
+     "n=num_attention_heads:16 k=caption_channels:0 S~120 y=sample_size:128 h~y w~y y=y/P M=y*y "
+     "c=n*d 2=c*2 6=c*6 f=c*4 q=c/4 s=c/3 z=s*2 u=h/P v=w/P p=u*v O=P*P*o r=128",
+     "norm_type=ada_norm_single activation_fn=gelu-approximate attention_type=default "
+     "upcast_attention= norm_elementwise_affine= ",
+     vram__pixart_begin,
+     NULL,
+     {vram__pixart_head, vram__pixart_time},
+     "pos_embed.to_1",
+     "",
+     "{Aadaln_single.emb.add}{!Aadaln_single.emb.timestep_embedder.linear_2}",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__pixart_block, NULL, NULL, NULL},
+       "@add_7",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__pixart_end,
+     vram__pixart_each,
+     vram__pixart_out},
+    {"DiTTransformer2DModel",
+     "",
+     "P=patch_size:2 i=in_channels:4 o=out_channels:i d=attention_head_dim:72 "
+     "n=num_attention_heads:16 k=num_embeds_ada_norm:1000 k=k+1 y=sample_size:32 h~y w~y y=y/P "
+     "M=y*y c=n*d 2=c*2 6=c*6 f=c*4 u=h/P v=w/P p=u*v O=P*P*o r=128",
+     "norm_type=ada_norm_zero activation_fn=gelu-approximate upcast_attention= "
+     "norm_elementwise_affine= ",
+     vram__dit_begin,
+     NULL,
+     {vram__dit_head, NULL},
+     "pos_embed.to",
+     "",
+     "transformer_blocks.0.norm1.emb",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__dit_block, NULL, NULL, NULL},
+       "@add_3",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__dit_end,
+     NULL,
+     NULL},
+    {"QwenImageTransformer2DModel",
+     "",
+     "i=in_channels:64 o=out_channels:16 P=patch_size:2 d=attention_head_dim:128 "
+     "n=num_attention_heads:24 k=joint_attention_dim:3584 S~512 h~128 w~128 u=h/2 v=w/2 p=u*v "
+     "c=n*d 2=c*2 6=c*6 f=c*4 b=d/2 O=P*P*o r=128",
+     "guidance_embeds= zero_cond_t= use_additional_t_cond= use_layer3d_rope=",
+     vram__qwen_begin,
+     NULL,
+     {vram__qwen_head, NULL},
+     "img_in",
+     "txt_in",
+     "time_text_embed.timestep_embedder.linear_2",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       60,
+       {vram__qwen_norms, vram__qwen_attention, vram__qwen_forward, NULL},
+       "@add_8",
+       "@add_11",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__qwen_end,
+     NULL,
+     NULL},
+    VRAM__T5_ROW("T5EncoderModel", "", "32128", "2048", 6, "8"),
+    VRAM__T5_ROW("MT5EncoderModel", "G", "250112", "1024", 8, "6"),
+    VRAM__T5_ROW("UMT5EncoderModel", "Gu", "250112", "1024", 8, "6")};
+
+/* ---- what the rows say ---- */
+
+/* A word up to one of the letters in `ends`, behind it. */
+static const char *vram__denoiser_word(const char *s, const char *ends, char *to, uint32_t cap) {
+  uint32_t n = 0;
+  while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
+    if (n + 1 < cap)
+      to[n++] = *s;
+    s++;
+  }
+  to[n] = 0;
+  return s;
+}
+
+/* A number, or what a letter stands for. */
+static uint64_t vram__denoiser_operand(vram__hf_pen *w, const char **at) {
+  const char *s = *at;
+  uint64_t n = 0;
+  if (*s >= '0' && *s <= '9') {
+    for (; *s >= '0' && *s <= '9'; s++)
+      n = n * 10 + (uint64_t)(*s - '0');
+    *at = s;
+    return n;
+  }
+  *at = s + 1;
+  return vram__denoiser_get(w, *s);
+}
+
+/* An expression, from left to right. Numbers are of keys, each below 2^20. */
+static uint64_t vram__denoiser_expression(vram__hf_pen *w, const char *s) {
+  const uint64_t most = UINT64_C(1) << 40;
+  uint64_t n = vram__denoiser_operand(w, &s);
+  while (*s && !w->h.result) {
+    const char operation = *s++;
+    const uint64_t by = vram__denoiser_operand(w, &s);
+    if (operation == '/' && (!by || n % by))
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "widths or sides that cannot be divided", "");
+    else if (operation == '*' && n && by > most / n)
+      vram__hf_fail(&w->h, VRAM_ERR_OVERFLOW, "widths or sides that are too large", "");
+    else
+      n = operation == '/' ? n / by : operation == '*' ? n * by : n + by;
+  }
+  return n;
+}
+
+/* A key with what it is where it is missing, number i of a list behind a dot; or an expression. */
+static uint64_t vram__denoiser_value(vram__hf_pen *w, const char *text) {
+  char key[48], none[16];
+  const char *behind = vram__denoiser_word(text, ":", key, sizeof key);
+  uint32_t n = vram__text_len(key);
+  if (!*behind)
+    return vram__denoiser_expression(w, text);
+  vram__denoiser_word(behind + 1, "", none, sizeof none);
+  if (n > 2 && key[n - 2] == '.') {
+    const uint64_t i = (uint64_t)(key[n - 1] - '0');
+    key[n - 2] = 0;
+    return vram__diffusers_each(w, key, i, vram__denoiser_expression(w, none));
+  }
+  return vram__hf_number(&w->h, key, vram__denoiser_expression(w, none));
+}
+
+static void vram__denoiser_numbers(vram__hf_pen *w, const char *s) {
+  char text[64];
+  while (*s && !w->h.result) {
+    const int is_flag = *s == '?';
+    const char letter = s[is_flag], how = s[is_flag + 1];
+    s = vram__denoiser_word(s + is_flag + 2, " ", text, sizeof text);
+    s += *s == ' ';
+    if (is_flag) {
+      text[vram__text_len(text) - 2] = 0; /* ":0" */
+      vram__diffusers_flag(w, letter, vram__hf_bool(&w->h, text, 0));
+    } else if (how == '=' || !vram__denoiser_get(w, letter))
+      vram__diffusers_number(w, letter, vram__denoiser_value(w, text));
+    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result)
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", "");
+  }
+}
+
+static void vram__denoiser_plain(vram__hf_pen *w, const char *s) {
+  char key[48], value[48];
+  while (*s) {
+    s = vram__denoiser_word(s, "=", key, sizeof key);
+    s = vram__denoiser_word(s + 1, " ", value, sizeof value);
+    s += *s == ' ';
+    if (*value >= '0' && *value <= '9') {
+      if (vram__hf_number(&w->h, key, (uint64_t)(*value - '0')) != (uint64_t)(*value - '0'))
+        vram__hf_refuse(w, "a setting whose lines are not known: ", key);
+    } else
+      vram__diffusers_plain(w, key, value);
+  }
+}
+
+static void vram__denoiser_stack(vram__hf_pen *w, const vram__denoiser_row *row,
+                                 const vram__denoiser_blocks *b) {
+  const uint64_t count = vram__hf_number(&w->h, b->count, b->none);
+  uint64_t i, k;
+  if (!count || count > VRAM__HF_MAX_LAYERS)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "not 1 to 4096 layers: ", b->count);
+  for (i = 0; i < count && !w->h.result; i++) {
+    vram__diffusers_number(w, 'Y', i);
+    vram__diffusers_flag(w, 'f', !i);
+    vram__diffusers_flag(w, 'l', i + 1 == count && b == row->blocks && !row->blocks[1].path);
+    vram__diffusers_enter(w, b->path);
+    if (row->block)
+      row->block(w, i);
+    for (k = 0; k < 4 && b->lines[k]; k++)
+      vram__diffusers_lines(w, b->lines[k]);
+    vram__hf_set(w, 'x', b->x);
+    vram__hf_set(w, 'y', b->y);
+    vram__hf_set(w, 'z', b->z);
+  }
+}
+
+/* NULL: there is no row of the class. */
+static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind) {
+  const uint32_t own = sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows;
+  uint32_t i;
+  for (i = 0;; i++) {
+    const vram__denoiser_row *const row =
+        i < own ? vram__denoiser_rows + i : vram__video_row(i - own);
+    if (!row || vram__text_is(kind->text, (uint32_t)kind->count, row->kind))
+      return row;
+  }
+}
+
+VRAM__FN vram__hf_book vram__hf_denoisers(void) {
+  vram__hf_book b;
+  b.part = vram__denoiser_parts;
+  b.parts = sizeof vram__denoiser_parts / sizeof *vram__denoiser_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
+VRAM__FN int vram__denoiser_is(const vram_file_text *kind) {
+  return vram__denoiser_find(kind) != NULL;
+}
+
+VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
+                                   const vram_hf_sizes *sizes) {
+  const vram__denoiser_row *const row = vram__denoiser_find(kind);
+  uint64_t i;
+  for (i = 0; row->flags[i]; i++)
+    vram__diffusers_flag(w, row->flags[i], 1);
+  vram__diffusers_number(w, 'S', sizes->tokens);
+  vram__diffusers_number(w, 'h', sizes->height);
+  vram__diffusers_number(w, 'w', sizes->width);
+  vram__diffusers_number(w, 'F', sizes->frames);
+  vram__denoiser_plain(w, row->plain);
+  vram__denoiser_numbers(w, row->numbers);
+  if (row->begin && !w->h.result)
+    row->begin(w);
+  if (w->h.result)
+    return;
+  vram__hf_set(w, 'e', row->e);
+  for (i = 0; i < 2 && row->head[i]; i++)
+    vram__diffusers_lines(w, row->head[i]);
+  vram__hf_set(w, 'x', row->x);
+  vram__hf_set(w, 'y', row->y);
+  for (i = 0; i < 2 && row->blocks[i].path; i++)
+    vram__denoiser_stack(w, row, row->blocks + i);
+  vram__diffusers_lines(w, row->end);
+  for (i = 0; row->each && i <= vram__denoiser_get(w, 'Y'); i++) {
+    const uint64_t last = vram__denoiser_get(w, 'Y');
+    vram__diffusers_number(w, 'Y', i);
+    vram__diffusers_enter(w, row->blocks[0].path);
+    vram__diffusers_lines(w, row->each);
+    vram__diffusers_number(w, 'Y', last);
+  }
+  if (row->out)
+    vram__diffusers_lines(w, row->out);
 }
 
 /* >>read/diffusers    config.json of diffusers and of its text encoders as a model in the text
@@ -62181,7 +67877,8 @@ static const char vram__diffusers_clip_end[] =
 /* ---- what a config.json says ---- */
 
 /* Number i of a key that is one number for all blocks or a list of them. */
-static uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none) {
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i,
+                                       uint64_t none) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind != VRAM_VALUE_ARRAY)
     return vram__hf_number(&w->h, key, none);
@@ -62219,7 +67916,7 @@ static int vram__diffusers_attends(vram__hf_pen *w, const char *key, uint64_t i,
 }
 
 /* A key must be missing, null, false, or say `plain`. */
-static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind == VRAM_VALUE_NULL || (v->kind == VRAM_VALUE_BOOL && !v->number.u) ||
       (v->kind == VRAM_VALUE_TEXT && vram__hf_is_word(v, plain)))
@@ -62228,7 +67925,7 @@ static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *
 }
 
 /* The path of the module that the next lines are of. */
-static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_target t;
   t.to = w->path;
   t.cap = sizeof w->path;
@@ -62237,15 +67934,15 @@ static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_say(w, &t, path, "");
 }
 
-static void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
   vram__hf_say(w, NULL, lines, "");
 }
 
-static void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
   *vram__hf_number_of(w, name) = n;
 }
 
-static void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
   *vram__hf_flag_of(w, name) = (uint8_t)is;
 }
 
@@ -62738,13 +68435,16 @@ static void vram__clip_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
 
 /* ---- classes ---- */
 
-static const struct {
+typedef struct vram__diffusers_row {
   const char *kind, *flags;
   void (*write)(vram__hf_pen *w, const vram_hf_sizes *sizes);
-} vram__diffusers_rows[] = {{"UNet2DConditionModel", "", vram__unet_write},
-                            {"AutoencoderKL", "", vram__vae_write},
-                            {"CLIPTextModel", "", vram__clip_write},
-                            {"CLIPTextModelWithProjection", "j", vram__clip_write}};
+} vram__diffusers_row;
+
+static const vram__diffusers_row vram__diffusers_rows[] = {
+    {"UNet2DConditionModel", "", vram__unet_write},
+    {"AutoencoderKL", "", vram__vae_write},
+    {"CLIPTextModel", "", vram__clip_write},
+    {"CLIPTextModelWithProjection", "j", vram__clip_write}};
 
 /* The class: of diffusers under _class_name, of transformers the first architecture. */
 static vram_file_text vram__diffusers_class(const vram_file *f) {
@@ -62761,29 +68461,39 @@ static vram_file_text vram__diffusers_class(const vram_file *f) {
   return t;
 }
 
+/* The row of a class; NULL: none. */
+static const vram__diffusers_row *vram__diffusers_find(const vram_file_text *kind) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
+    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__diffusers_rows[i].kind))
+      return vram__diffusers_rows + i;
+  return NULL;
+}
+
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
   const vram_file_text kind = vram__diffusers_class(w->h.f);
-  uint32_t i, n = 0;
-  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
-    if (kind.text && vram__text_is(kind.text, (uint32_t)kind.count, vram__diffusers_rows[i].kind)) {
-      for (; vram__diffusers_rows[i].flags[n]; n++)
-        vram__diffusers_flag(w, vram__diffusers_rows[i].flags[n], 1);
-      vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
-      vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
-      vram__hf_put(w, kind.text, (uint32_t)kind.count);
-      vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
-      if (sizes->cache)
-        vram__hf_refuse(w, "no class that generates tokens", "");
-      else
-        vram__diffusers_rows[i].write(w, sizes);
-      vram__hf_flush(w);
-      return 1;
-    }
-  if (vram_file_get(w->h.f, "_class_name", 11)) {
+  const vram__diffusers_row *const row = kind.text ? vram__diffusers_find(&kind) : NULL;
+  uint32_t n;
+  if (!row && !(kind.text && vram__denoiser_is(&kind))) {
+    if (!vram_file_get(w->h.f, "_class_name", 11))
+      return 0;
     vram__hf_refuse(w, "no lines of the text form are known of this class of diffusers", "");
     return 1;
   }
-  return 0;
+  for (n = 0; row && row->flags[n]; n++)
+    vram__diffusers_flag(w, row->flags[n], 1);
+  vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
+  vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
+  vram__hf_put(w, kind.text, (uint32_t)kind.count);
+  vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
+  if (sizes->cache)
+    vram__hf_refuse(w, "no class that generates tokens", "");
+  else if (row)
+    row->write(w, sizes);
+  else
+    vram__denoiser_write(w, &kind, sizes);
+  vram__hf_flush(w);
+  return 1;
 }
 
 /* >>read/file    tensors, values and parts of a file; what kind of file it is */
@@ -63067,15 +68777,18 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
-  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DENSE_FIRST = 1u,   /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,       /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,      /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,    /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,       /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,     /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,      /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u,  /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u,   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,       /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_TWO_TABLES = 1024u, /* the output's copy of the table of words is never shared */
+  VRAM__LLAMA_ONE_TABLE = 4096u   /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -63094,6 +68807,7 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t reads; /* the layer whose KV it reads: itself, or an earlier one */
   uint32_t is_recurrent;
   uint8_t slides;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
@@ -63113,8 +68827,9 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used;
-  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
+  uint32_t n_expert_group, n_group_used,
+      expert_gating;              /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
+  uint32_t n_lora_kv, head_k_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -63150,9 +68865,14 @@ VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
 
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
@@ -63163,6 +68883,10 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -63175,6 +68899,8 @@ VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, cons
 /* llama.c */
 VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
                                                int32_t device);
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu);
 VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
                                            int is_on_gpu);
 
@@ -63201,14 +68927,14 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("starcoder2", KV, NONE, 0, 0, 0)
     VRAM__X("refact", KV, NONE, 0, 0, 0)
     VRAM__X("bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("modern-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
+    VRAM__X("modern-bert", NO_MEMORY, NONE, 3, 0, VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_DENSE_FIRST)
     VRAM__X("nomic-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("nomic-bert-moe", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("neo-bert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v2", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("jina-bert-v3", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
     VRAM__X("eurobert", NO_MEMORY, NONE, 0, 0, VRAM__LLAMA_NO_OUTPUT)
-    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 0, 0, 0)
+    VRAM__X("gemma-embedding", NO_MEMORY, NONE, 6, 0, 0)
     VRAM__X("dream", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada", NO_MEMORY, NONE, 0, 0, 0)
     VRAM__X("llada-moe", NO_MEMORY, NONE, 0, 0, 0)
@@ -63224,9 +68950,9 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("qwen3moe", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vl", KV, NONE, 0, 0, 0)
     VRAM__X("qwen3vlmoe", KV, NONE, 0, 0, 0)
-    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, 0)
-    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, 0)
+    VRAM__X("qwen3next", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
+    VRAM__X("qwen35moe", HYBRID, INTERVAL, 0, 0, VRAM__LLAMA_DELTA)
     VRAM__X("phi2", KV, NONE, 0, 0, 0)
     VRAM__X("phi3", KV, NONE, 0, 0, 0) /* its window is read and not used */
     VRAM__X("phimoe", KV, NONE, 0, 0, 0)
@@ -63241,8 +68967,8 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("gemma", KV, NONE, 0, 0, 0)
     VRAM__X("gemma2", KV, NONE, 2, 4096, 0)
     VRAM__X("gemma3", KV, NONE, 6, 0, 0)
-    VRAM__X("gemma3n", KV, NONE, 5, 0, 0)
-    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE) /* its pattern is in the file */
+    VRAM__X("gemma3n", KV, NONE, 5, 0, VRAM__LLAMA_TWO_TABLES)
+    VRAM__X("gemma4", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE | VRAM__LLAMA_TWO_TABLES) /* its pattern is in the file */
     VRAM__X("mamba", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("mamba2", RECURRENT, ALL, 0, 0, 0)
     VRAM__X("jamba", HYBRID, NO_KV, 0, 0, 0)
@@ -63263,7 +68989,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("chatglm", KV, NONE, 0, 0, 0)
     VRAM__X("glm4", KV, NONE, 0, 0, 0)
     VRAM__X("glm4moe", KV, NONE, 0, 0, 0)
-    VRAM__X("bitnet", KV, NONE, 0, 0, 0)
+    VRAM__X("bitnet", KV, NONE, 0, 0, VRAM__LLAMA_ONE_TABLE)
     VRAM__X("t5", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("t5encoder", KV, NONE, 0, 0, VRAM__LLAMA_TWO_STACKS)
     VRAM__X("jais", KV, NONE, 0, 0, 0)
@@ -63306,9 +69032,22 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
-    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, 0)
+    VRAM__X("mellum", KV, NONE, 4, 0, 0)
+    VRAM__X("jais2", KV, NONE, 0, 0, 0)
+    VRAM__X("hunyuan_vl", KV, NONE, 0, 0, 0)
+    VRAM__X("hy_v3", KV, NONE, 0, 0, 0)
+    VRAM__X("paddleocr", KV, NONE, 0, 0, 0)
+    VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
+    VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
+    VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
 #undef VRAM__X
@@ -63411,6 +69150,7 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_group_used_count", offsetof(vram__llama, n_group_used)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
@@ -63460,6 +69200,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -63612,7 +69354,9 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && !(l->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    l->is_causal = 0; /* diffusion models, gemma-embedding */
+  l->is_tied = !(l->row->flags & (VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_ONE_TABLE)) &&
                !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }
@@ -63636,18 +69380,22 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
   return vram__error_begin(e, VRAM_ERR_UNSUPPORTED, 0, text);
 }
 
-/* A type of a cache, and whether each row of heads divides into its blocks. */
+/* A type of a cache, and whether each head divides into its blocks, which flash attention needs, or
+   each row of heads. */
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
-  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && l->options->flash_attention == VRAM_LLAMA_OFF)
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && is_off)
     return VRAM_OK; /* there is none, and nothing asks for it */
   for (i = 0; d->block_elements > 1 && i < l->n_layer; i++) {
     const uint32_t head = is_k ? l->layer[i].head_k : l->layer[i].head_v;
-    if (l->layer[i].n_head_kv && head % d->block_elements) {
+    const uint64_t row = (uint64_t)head * (is_off ? l->layer[i].n_head_kv : 1);
+    if (l->layer[i].n_head_kv && row % d->block_elements) {
       vram__error_begin(e, VRAM_ERR_BLOCK, 0, is_k ? "cache of K: " : "cache of V: ");
       vram__error_text(e, d->name);
       vram__error_number(e, " has blocks of ", d->block_elements);
@@ -63698,7 +69446,7 @@ VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e) {
   l->n_ctx = (uint32_t)n_ctx;
   l->n_ctx_seq = (uint32_t)each;
   l->n_stream = o->unified ? 1 : l->n_seq;
-  l->n_outputs = o->outputs ? o->outputs : l->n_batch;
+  l->n_outputs = o->outputs && !(l->row->flags & VRAM__LLAMA_TWO_STACKS) ? o->outputs : l->n_batch;
   l->k_type = o->cache_k ? o->cache_k : VRAM_F16;
   l->v_type = o->cache_v ? o->cache_v : VRAM_F16;
   l->offloads_kv = !o->no_kv_offload;
@@ -63726,11 +69474,19 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
-static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+/* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need).
+ */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  vram_kv kv = VRAM_ZERO_INIT;
+  kv.block = VRAM__LLAMA_CTX_PAD;
+  kv.ahead = l->n_ubatch;
+  row.kind = slides && !l->options->swa_full ? VRAM_KV_SLIDING : VRAM_KV_FULL;
+  row.window = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
   vram__memory_zero(c, sizeof *c);
-  c->cells = cells;
+  c->cells = vram_kv_tokens(&kv, &row, l->n_ctx_seq);
   c->streams = l->n_stream;
   c->k_type = l->k_type;
   c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
@@ -63739,7 +69495,7 @@ static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, i
 }
 
 /* The widest row of V, which every layer has where V is transposed. */
-static uint64_t vram__llama_widest_v(const vram__llama *l) {
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l) {
   uint64_t most = 0;
   uint32_t i;
   for (i = 0; i < l->n_layer; i++) {
@@ -63756,51 +69512,79 @@ static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_
   return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
 }
 
-/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
-static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
-                                         uint64_t rows) {
-  uint64_t bytes;
-  b->context_bytes = vram__sum_or_overflow(
-      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
-  return bytes;
+/* The tensors of a layer into its buffer, each padded there; `sum` gets their own bytes. */
+static void vram__llama_keep(vram_llama_buffer *b, const vram_kv_layer *row, uint64_t rows,
+                             uint64_t *const sum[2]) {
+  uint64_t part[VRAM_KV_MAX_STATES];
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(row, rows, part, &n);
+  for (i = 0; i < n; i++) {
+    const int is_state = row->kind == VRAM_KV_STATE;
+    const vram_dtype type = is_state ? row->state[i] : i ? row->v : row->k;
+    /* a state is a row for each sequence, of f32: nothing is padded at its end */
+    const uint64_t columns = is_state ? 0
+                             : i      ? row->v_dim
+                                      : row->k_dim,
+                   bytes = code       ? VRAM_OVERFLOW
+                           : is_state ? vram__product_or_overflow(part[i], rows)
+                                      : part[i];
+    b->context_bytes = vram__sum_or_overflow(
+        b->context_bytes, vram__llama_padded(type, columns, bytes, b->device >= 0));
+    *sum[i] = vram__sum_or_overflow(*sum[i], bytes);
+  }
+}
+
+/* A row of heads is one of llama.cpp's n_embd_gqa elements. */
+static vram_kv_layer vram__llama_kv_row(const vram_llama_cache *c, uint64_t k, uint64_t v) {
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  row.kind = c->v_type ? c->slides ? VRAM_KV_SLIDING : VRAM_KV_FULL : VRAM_KV_LATENT;
+  row.count = row.heads = 1;
+  row.k_dim = k > UINT32_MAX ? UINT32_MAX : (uint32_t)k; /* nobody's: more than 2^63-1 bytes */
+  row.v_dim = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+  row.k = c->k_type;
+  row.v = c->v_type;
+  return row;
 }
 
 static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
                                     uint32_t i) {
   const vram__llama_layer *const y = l->layer + i;
-  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
-  const uint64_t rows = c->cells * c->streams,
-                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+  const uint64_t k = vram__product_or_overflow(y->head_k, y->n_head_kv),
                  v = l->transposes_v ? vram__llama_widest_v(l)
                                      : vram__product_or_overflow(y->head_v, y->n_head_kv);
+  const vram_kv_layer row = vram__llama_kv_row(c, k, v);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
-  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
-  if (c->v_type)
-    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+  vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
 }
 
-/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
-static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
-  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
-  const uint64_t cells = windows + l->n_ubatch;
-  if (l->options->swa_full || cells > l->n_ctx_seq)
-    return l->n_ctx_seq;
-  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
 
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
-  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  vram_llama_cache *const c = vram__llama_cache_add(l, 0);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
+  vram_kv_layer row;
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
+  row = vram__llama_kv_row(c, l->indexer_head_size, 0);
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
-      c->k_bytes = vram__sum_or_overflow(
-          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
-                                               l->indexer_head_size, c->cells * c->streams));
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
     }
 }
 
@@ -63811,10 +69595,13 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     const int slides = l->layer[i].slides;
     vram_llama_cache **const c = slides ? &sliding : &all;
     l->layer[i].cache = -1;
+    l->layer[i].reads = i;
+    if (i >= l->n_layer_kv && i < l->n_layer - l->n_layer_nextn && l->n_layer_kv > 1)
+      l->layer[i].reads = l->n_layer_kv - (slides ? 2 : 1); /* llama-model.cpp: create_memory */
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
-      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+      *c = vram__llama_cache_add(l, slides);
     vram__llama_cache_layer(l, r, *c, i);
   }
   if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
@@ -63824,21 +69611,22 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
 /* ---- recurrent states: f32, one row for each sequence ---- */
 
 static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint64_t *const sum[2] = {&r->r_bytes, &r->s_bytes};
+  vram_kv_layer row = VRAM_ZERO_INIT;
   uint32_t i;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    vram_llama_buffer *b;
-    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
-      continue;
-    b = vram__llama_context_buffer(l, r, i);
-    r->r_bytes = vram__sum_or_overflow(
-        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
-    r->s_bytes = vram__sum_or_overflow(
-        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
-  }
+  row.kind = VRAM_KV_STATE;
+  row.count = 1;
+  row.nstate = 2;
+  row.state[0] = row.state[1] = VRAM_F32;
+  row.state_elements[0] = l->n_embd_r;
+  row.state_elements[1] = l->n_embd_s;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
+    if (l->layer[i].is_recurrent && l->row->memory >= VRAM__LLAMA_RECURRENT)
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, l->n_seq, sum);
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
-  const int has_embeddings = l->options->embeddings || (l->row->flags & VRAM__LLAMA_TWO_STACKS);
+  const int has_embeddings = l->options->embeddings || vram__text_is(l->arch, l->arch_len, "t5");
   const uint64_t width = (uint64_t)l->n_vocab + (has_embeddings ? l->n_embd_out : 0);
   uint32_t i;
   if (l->row->memory != VRAM__LLAMA_NO_MEMORY) {
@@ -64370,7 +70158,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -64426,7 +70214,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
@@ -64444,7 +70232,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
-  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
 }
@@ -64502,8 +70290,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
@@ -64529,15 +70317,27 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -64570,7 +70370,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 
@@ -64587,13 +70387,77 @@ VRAM__FN vram_result vram__llama_weights(const vram__llama *l, vram_llama_report
   return VRAM_OK;
 }
 
+/* >>llama/extra    files that llama.cpp loads beside a model: adapters, control vectors, projectors
+   From llama.cpp: llama-adapter.cpp (each pair of an adapter lies with the matrix that it changes,
+   a direction with its layer), tools/mtmd/clip.cpp (a projector lies on the first device). What
+   their graphs need is not counted. */
+
+static int vram__extra_is(const vram_file *f, const char *key, const char *text) {
+  const vram_file_value *v = vram_file_get(f, key, vram__text_len(key));
+  return v && v->kind == VRAM_VALUE_TEXT && v->text && v->count <= 64 &&
+         vram__text_is(v->text, (uint32_t)v->count, text);
+}
+
+static vram_llama_extra vram__extra_of(const vram_file *f) {
+  if (vram__extra_is(f, "general.type", "adapter"))
+    return VRAM_LLAMA_ADAPTER;
+  if (vram__extra_is(f, "general.architecture", "controlvector"))
+    return VRAM_LLAMA_CONTROL_VECTOR;
+  return vram__extra_is(f, "general.architecture", "clip") ? VRAM_LLAMA_PROJECTOR
+                                                           : VRAM_LLAMA_MODEL;
+}
+
+/* The layer of a tensor, "blk.N." or "direction.N"; -1: none. */
+static int32_t vram__extra_layer(const vram_file_tensor *t) {
+  static const char *const before[] = {"blk.", "direction."};
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t len = vram__text_len(before[k]);
+    uint32_t i = len, n = 0;
+    if (t->name_len <= len || !vram__text_equal(t->name, before[k], len))
+      continue;
+    for (; i < t->name_len && vram__digit(t->name[i]) && n < VRAM__LLAMA_LAYERS; i++)
+      n = 10 * n + (uint32_t)(t->name[i] - '0');
+    return i > len && n < VRAM__LLAMA_LAYERS ? (int32_t)n : -1;
+  }
+  return -1;
+}
+
+static int32_t vram__extra_device(const vram__llama *l, const vram_file_tensor *t,
+                                  vram_llama_extra kind) {
+  const int32_t layer = vram__extra_layer(t);
+  if (kind == VRAM_LLAMA_PROJECTOR)
+    return l->ndevice ? 0 : -1;
+  if (layer >= 0)
+    return l->layer[layer].device;
+  return vram__llama_begins(t, "token_embd.") ? l->input_device : l->output_device;
+}
+
+/* 0: an ordinary model. Layers are as many as the file knows of. */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r) {
+  const vram_file_tensor *t;
+  r->extra = vram__extra_of(l->file);
+  if (r->extra == VRAM_LLAMA_MODEL)
+    return 0;
+  l->n_layer = 1;
+  l->row = vram__llama_architecture_find("llama", 5);
+  for (t = l->file->tensor_first; t; t = t->next)
+    if (vram__extra_layer(t) >= (int32_t)l->n_layer)
+      l->n_layer = (uint32_t)vram__extra_layer(t) + 1;
+  vram__llama_place(l);
+  for (t = l->file->tensor_first; t; t = t->next)
+    vram__llama_weight(l, r, t, vram__extra_device(l, t, r->extra), 0);
+  r->ndevice = l->ndevice;
+  r->architecture_is_known = 1;
+  return 1;
+}
+
 /* >>llama/graph    a graph as ggml-alloc and ggml's scheduler see it */
 
 enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -64608,13 +70472,19 @@ enum {
   VRAM__NODE_WEIGHT = 64u,     /* foreign, too */
   VRAM__NODE_FLASH = 256u,     /* flash attention; `home` is where its layer's weights are */
   VRAM__NODE_ON_HOST = 512u,   /* no kernel of a device computes it */
+  VRAM__NODE_LATER = 16384u,   /* fused: behind the next node, of another split maybe */
+  VRAM__NODE_STRIDED = 1024u,  /* a part of each row of another: a copy of it has gaps, too */
+  VRAM__NODE_LEAF = 8192u,     /* is there before the graph runs, and no input */
+  VRAM__NODE_WRITES = 4096u,   /* a view, and yet computed: rows are written over it */
   VRAM__NODE_FUSED = 128u      /* no tensor: its sources live until here if one split of a device
                                   has all from `view` on */
 };
 
 typedef struct vram__graph_node {
   uint64_t bytes, offset;
-  uint64_t room; /* bytes more on a device */
+  const vram_file_tensor *weight; /* NULL: none */
+  uint64_t room;                  /* bytes more on a device */
+  uint64_t apart; /* of flash attention, where K and V are copied there, one by one */
   uint64_t ne[3];
   int32_t source[VRAM__GRAPH_SOURCES];
   int32_t view; /* of whose memory this is a part; -1: it has its own */
@@ -64668,45 +70538,76 @@ enum {
 
 /* What an architecture's graph has that its tensors do not show (llama.cpp: src/models). */
 /* clang-format off */
-#define VRAM__BUILD_SCALE_INPUT UINT32_C(1)         /* embeddings are scaled */
-#define VRAM__BUILD_SCALE_Q UINT32_C(2)
-#define VRAM__BUILD_ROWS_LAST UINT32_C(4)           /* output rows are chosen behind the last layer */
-#define VRAM__BUILD_NO_ROPE UINT32_C(8)             /* positions by a table, or none */
-#define VRAM__BUILD_SCALE_LOGITS UINT32_C(16)       /* in place */
-#define VRAM__BUILD_CAP_SCORES UINT32_C(32)         /* attention's soft cap */
-#define VRAM__BUILD_LATE_SOFTMAX UINT32_C(64)       /* over the chosen experts */
-#define VRAM__BUILD_NORM_EXPERTS UINT32_C(128)      /* weights of the chosen experts add up to 1 */
-#define VRAM__BUILD_RESIDUAL_FIRST UINT32_C(256)    /* behind the feed-forward: the sum takes over its place */
-#define VRAM__BUILD_INPUT_FIRST UINT32_C(512)       /* behind attention: the sum takes over the input's place */
-#define VRAM__BUILD_MEAN UINT32_C(1024)             /* LayerNorm, which is never in place */
-#define VRAM__BUILD_RELU_SQUARED UINT32_C(2048)
-#define VRAM__BUILD_ROWS_NORM UINT32_C(4096)        /* output rows are chosen behind the output's norm */
-#define VRAM__BUILD_NORM_AFTER UINT32_C(8192)       /* attention and feed-forward have a norm behind them only */
-#define VRAM__BUILD_ROPE_SLIDING UINT32_C(16384)    /* layers that attend to everything have no positions */
-#define VRAM__BUILD_ROPE_FIRST UINT32_C(65536)      /* norms of Q and K are behind the positions */
-#define VRAM__BUILD_SCALE_SUMS UINT32_C(131072)     /* what is added to the residual, if the file says so */
-#define VRAM__BUILD_ATTENTION_NEXT UINT32_C(262144) /* parallel: attention is added before the input */
-#define VRAM__BUILD_SIGMOID UINT32_C(524288)        /* of the router, if the file does not say which */
-#define VRAM__BUILD_ROPE_OF_FOUR UINT32_C(2097152)   /* each fourth layer has no positions */
-#define VRAM__BUILD_FOUR_POSITIONS UINT32_C(4194304) /* of each token */
-#define VRAM__BUILD_NORM_SAID UINT32_C(1048576)     /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_SCALE_INPUT (UINT64_C(1) << 0)     /* embeddings are scaled */
+#define VRAM__BUILD_SCALE_Q (UINT64_C(1) << 1)
+#define VRAM__BUILD_ROWS_LAST (UINT64_C(1) << 2)       /* output rows are chosen behind the last layer */
+#define VRAM__BUILD_NO_ROPE (UINT64_C(1) << 3)         /* positions by a table, or none */
+#define VRAM__BUILD_SCALE_LOGITS (UINT64_C(1) << 4)    /* in place */
+#define VRAM__BUILD_CAP_SCORES (UINT64_C(1) << 5)      /* attention's soft cap */
+#define VRAM__BUILD_LATE_SOFTMAX (UINT64_C(1) << 6)    /* over the chosen experts */
+#define VRAM__BUILD_NORM_EXPERTS (UINT64_C(1) << 7)    /* weights of the chosen experts add up to 1 */
+#define VRAM__BUILD_RESIDUAL_FIRST (UINT64_C(1) << 8)  /* behind the feed-forward: the sum takes over its place */
+#define VRAM__BUILD_INPUT_FIRST (UINT64_C(1) << 9)     /* behind attention: the sum takes over the input's place */
+#define VRAM__BUILD_MEAN (UINT64_C(1) << 10)           /* LayerNorm, which is never in place */
+#define VRAM__BUILD_RELU_SQUARED (UINT64_C(1) << 11)
+#define VRAM__BUILD_ROWS_NORM (UINT64_C(1) << 12)      /* output rows are chosen behind the output's norm */
+#define VRAM__BUILD_NORM_AFTER (UINT64_C(1) << 13)     /* attention and feed-forward have a norm behind them only */
+#define VRAM__BUILD_ROPE_SLIDING (UINT64_C(1) << 14)   /* layers that attend to everything have no positions */
+#define VRAM__BUILD_ROPE_FIRST (UINT64_C(1) << 16)     /* norms of Q and K are behind the positions */
+#define VRAM__BUILD_SCALE_SUMS (UINT64_C(1) << 17)     /* what is added to the residual, if the file says so */
+#define VRAM__BUILD_ATTENTION_NEXT (UINT64_C(1) << 18) /* parallel: attention is added before the input */
+#define VRAM__BUILD_SIGMOID (UINT64_C(1) << 19)        /* of the router, if the file does not say which */
+#define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
+#define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
+#define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
+#define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
+#define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
+#define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
+#define VRAM__BUILD_NORMS_GROK (UINT64_C(1) << 43)      /* attn_output_norm is behind attention */
+#define VRAM__BUILD_NORMS_DBRX (UINT64_C(1) << 44)      /* attn_output_norm is the feed-forward's */
+#define VRAM__BUILD_DENSE_TOO (UINT64_C(1) << 45)       /* behind experts: half of both */
+#define VRAM__BUILD_ROWS_AFTER (UINT64_C(1) << 46)      /* output rows are chosen behind attention's norm */
+#define VRAM__BUILD_MEAN_HEADS (UINT64_C(1) << 47)      /* norms of Q and K are LayerNorms */
+#define VRAM__BUILD_HALVES (UINT64_C(1) << 48)          /* the sum with shared experts is halved */
+#define VRAM__BUILD_ROUTED_BEFORE (UINT64_C(1) << 49)   /* the router takes the layer's input */
+#define VRAM__BUILD_ROPE_LEADING (UINT64_C(1) << 50)    /* so have the leading dense layers */
+#define VRAM__BUILD_SCALE_NORM (UINT64_C(1) << 51)      /* of the output, before its matrix */
+#define VRAM__BUILD_ROWS_ALL (UINT64_C(1) << 52)        /* logits of all tokens, whoever wants them */
+#define VRAM__BUILD_TEMPERED (UINT64_C(1) << 53)        /* Q times a number of each token, if the file says so */
+#define VRAM__BUILD_GROVE (UINT64_C(1) << 54)           /* experts are chosen by logits, not by probabilities */
+#define VRAM__BUILD_WIDE_DOWN (UINT64_C(1) << 55)       /* experts' last matrix takes f32: no kernel of a device */
+#define VRAM__BUILD_NO_LOGITS (UINT64_C(1) << 56)       /* embeddings alone */
+#define VRAM__BUILD_SCALES (UINT64_C(1) << 57)          /* each matrix has a scale, if the file has it */
+#define VRAM__BUILD_NO_CACHE (UINT64_C(1) << 59)        /* attention is among the tokens, though there is a cache */
+#define VRAM__BUILD_FOUR_SAID (UINT64_C(1) << 15)       /* positions of each token, if the file has sections */
+#define VRAM__BUILD_SET_LOGITS (UINT64_C(1) << 58)      /* some of them, out of place */
+#define VRAM__BUILD_WEIGH_FIRST (UINT64_C(1) << 60)     /* experts' input is weighted: llama4 */
+#define VRAM__BUILD_UNIT_HEADS (UINT64_C(1) << 61)      /* Q and K have norms without weights, or none has positions: llama4 */
+#define VRAM__BUILD_STREAMED (UINT64_C(1) << 62)        /* several states of each token: gemma3n */
+#define VRAM__BUILD_SHARED_SIGMOID (UINT64_C(1) << 63)  /* the shared experts' gate: one op */
 /* clang-format on */
 
 typedef struct vram__build {
   const vram__llama *m;
   vram__graph *g;
-  uint64_t tokens, outputs;
-  uint32_t flags;
+  uint64_t tokens, outputs, flags;
   uint32_t il;
-  int32_t device; /* of the layer's weights: number of a buffer */
+  uint32_t layer_first; /* node of the layer */
+  int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t positions, out_ids;
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
+  int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
   int32_t k_index[VRAM_LLAMA_MAX_CACHES], v_index[VRAM_LLAMA_MAX_CACHES];
   int32_t mask[VRAM_LLAMA_MAX_CACHES];
-  int32_t factors[VRAM__GRAPH_BUFFERS]; /* of rope: in each buffer that has a layer */
-  uint8_t pins_attention;               /* to the host */
+  int32_t factors[VRAM__GRAPH_BUFFERS];   /* of rope: in each buffer that has a layer */
+  int32_t crossed, crossed_mask, buckets; /* of t5 */
+  const char *stack;                      /* of t5: before the names of weights */
+  uint8_t pins_attention;                 /* to the host */
 } vram__build;
 
 /* graph_node.c */
@@ -64716,8 +70617,11 @@ VRAM__FN void vram__build_expand(vram__build *b, int32_t node);
 VRAM__FN int32_t vram__build_node(vram__build *b, uint64_t n0, uint64_t n1, uint64_t n2, int32_t a);
 VRAM__FN int32_t vram__build_map(vram__build *b, int32_t a, int32_t c);
 VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64_t n1, uint64_t n2);
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2);
 VRAM__FN int32_t vram__build_input(vram__build *b, uint64_t bytes);
 VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index);
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index);
 VRAM__FN int32_t vram__build_cached(vram__build *b, vram_dtype type, uint64_t columns,
                                     uint64_t rows);
 VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a);
@@ -64726,6 +70630,10 @@ VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const 
 VRAM__FN const vram_file_tensor *vram__build_global(const vram__build *b, const char *name);
 VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t);
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t);
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t);
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
@@ -64733,25 +70641,88 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
+typedef struct vram__build_qkv {
+  int32_t q, k, v;
+  int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
+} vram__build_qkv;
+
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells, streams;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias);
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x);
 
 /* graph_experts.c */
 VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint64_t width);
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x);
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits);
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits);
 
 /* graph_state.c */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
+/* graph_delta.c */
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
+/* graph_layers.c */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last);
+
+/* graph_t5.c */
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last);
+
+/* graph_output.c */
+VRAM__FN void vram__build_end(vram__build *b, int32_t x);
+
+/* graph_gemma.c */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
+
+/* graph_rwkv.c */
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
+
 /* graph_known.c */
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags);
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
+VRAM__FN int vram__build_has_rows(const vram__build *b);
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
                                   vram_llama_report *r);
@@ -64846,9 +70817,10 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;
@@ -64909,11 +70881,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -64938,8 +70914,14 @@ typedef struct vram__split {
   uint32_t ninput;
   int32_t
       input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t later; /* a fused node that waits; -1: none */
   int8_t buffer;
 } vram__split;
+
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
 
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
@@ -64950,7 +70932,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -64960,6 +70943,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
@@ -64978,8 +70964,9 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -65053,6 +71040,15 @@ static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint3
   return 1;
 }
 
+/* The next node of the order (-1: none), and behind it a fused one that waits for it. */
+static void vram__split_put(vram__split *s, int32_t i) {
+  if (i >= 0)
+    s->order[s->norder++] = i;
+  if (s->later >= 0)
+    s->order[s->norder++] = s->later;
+  s->later = -1;
+}
+
 /* The split ends before the node `end`: its copies, each behind what keeps its source until then,
    and its nodes. */
 static void vram__split_end(vram__split *s, uint32_t end) {
@@ -65067,8 +71063,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
   }
   for (uint32_t i = s->first; i < end; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
-      s->order[s->norder++] = g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED))
+      vram__split_put(s, g->order[i]);
+    else if (vram__split_is_fused(s, n, i))
+      s->later = g->order[i];
+    if (s->later >= 0 && !(g->node[s->later].flags & VRAM__NODE_LATER))
+      vram__split_put(s, -1);
   }
   s->first = end;
   s->ninput = 0;
@@ -65078,6 +71078,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -65092,21 +71094,25 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   s.g = g;
   s.order = g->order + g->cap;
   s.buffer = -1;
+  s.later = -1;
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
   }
   vram__split_end(&s, g->norder);
+  vram__split_put(&s, -1);
   g->order = s.order;
   g->norder = s.norder;
   for (uint32_t i = 0; i < g->nnode; i++)
@@ -65149,7 +71155,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -65207,10 +71213,23 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    n->flags |= VRAM__NODE_STRIDED;
+  }
+  return i;
+}
+
+/* A part of a that lies in one piece. */
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2) {
+  int32_t i = vram__build_view(b, a, n0, n1, n2);
+  vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                                          vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -65229,6 +71248,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
   vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
+}
+
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
 }
 
 /* A part of a cache or state: so many rows of it. */
@@ -65260,6 +71290,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -65275,12 +71306,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -65288,25 +71325,21 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
-static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
-  if (t->ndim < 3)
-    return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
-}
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -65319,8 +71352,9 @@ VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_t
 }
 
 /* A node with a weight is computed where the weight lies, or by a device that takes work off the
-   host: the first one. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+   host: the first one, if the op has 32 rows or more (get_op_batch_size of ggml-cuda). */
+static int32_t vram__build_there(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                 uint64_t rows) {
   const vram_llama_options *o = b->m->options;
   vram__graph_node *n = vram__build_at(b, node);
   if (!t) {
@@ -65329,16 +71363,57 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   }
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
-  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+  if (n->buffer == b->host && b->m->ndevice && rows >= 32 &&
       (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
                                    : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
 
+/* t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram__graph_node *n = vram__build_at(b, node);
+  return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
+}
+
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
+/* A product with a matrix, or with those of the chosen experts. t may be NULL. */
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const uint64_t *ne = vram__build_at(b, node)->ne;
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
+}
+
+/* A weight in another shape, which does not say where a node is computed. */
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t) {
+  int32_t i;
+  if (!t)
+    return -1;
+  i = vram__build_leaf(b, t, vram__build_where(b, t));
+  return vram__build_view(b, i, t->numel, 1, 1);
+}
+
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -65348,8 +71423,10 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -65383,6 +71460,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||
@@ -65408,29 +71487,54 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
+    return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  if ((b->flags & VRAM__BUILD_NO_ROPE) || ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == 3))
+  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const double leading = vram__llama_real(b->m, "leading_dense_block_count");
+  if ((b->flags & VRAM__BUILD_NO_ROPE) ||
+      ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
     return 0;
+  if ((b->flags & VRAM__BUILD_ROPE_LEADING) && b->il < leading)
+    return 1;
+  if (b->flags & VRAM__BUILD_UNIT_HEADS)
+    return b->m->n_swa ? b->il % 4 != 3 : b->il + 1 != b->m->n_layer;
   return !(b->flags & VRAM__BUILD_ROPE_SLIDING) || !b->m->n_swa || b->m->layer[b->il].slides;
 }
 
+/* A norm of Q or K, which may be a LayerNorm where the others are not. */
+static int32_t vram__build_norm_head(vram__build *b, int32_t a, const char *norm,
+                                     const char *bias) {
+  const uint64_t flags = b->flags;
+  if (flags & VRAM__BUILD_MEAN_HEADS)
+    b->flags |= VRAM__BUILD_MEAN;
+  a = vram__build_norm(b, a, norm, bias);
+  b->flags = flags;
+  return a;
+}
+
 /* Q or K with heads apart: a norm of the whole row before, or of each head; positions. */
-static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm) {
+static int32_t vram__build_turn(vram__build *b, int32_t a, uint64_t head, const char *norm,
+                                const char *bias) {
   const vram_file_tensor *t = vram__build_weight(b, norm);
   const int is_whole = t && t->ndim == 1 && (uint64_t)t->size[0] != head;
   const int is_behind = (b->flags & VRAM__BUILD_ROPE_FIRST) != 0;
   if (is_whole)
-    a = vram__build_norm(b, a, norm, NULL);
+    a = vram__build_norm_head(b, a, norm, bias);
   a = vram__build_head(b, a, head);
   if (!is_whole && !is_behind)
-    a = vram__build_norm(b, a, norm, NULL);
-  if (vram__build_has_rope(b))
+    a = vram__build_norm_head(b, a, norm, bias);
+  if (vram__build_has_rope(b)) {
     a = vram__build_rope(b, a);
-  return is_behind ? vram__build_norm(b, a, norm, NULL) : a;
+    if ((b->flags & VRAM__BUILD_UNIT_HEADS) && b->m->n_expert != 128)
+      a = vram__build_map(b, a, -1);
+  }
+  return is_behind ? vram__build_norm_head(b, a, norm, bias) : a;
 }
 
 /* Values of a quantised cache are rotated first, by a Hadamard matrix of the largest power of two
@@ -65477,18 +71581,15 @@ static void vram__build_store(vram__build *b, int32_t a, int32_t index) {
   vram__build_foreign(b, v, index);
 }
 
-/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
-   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own; those of
-   f32 are nodes of the graph. */
-static uint64_t vram__build_flash_room(const vram__build *b, const vram__llama_layer *y,
-                                       uint64_t cells) {
-  uint64_t bytes = 0;
-  cells = vram__product_or_overflow(cells, 2 * (uint64_t)y->n_head_kv);
-  if (b->m->k_type != VRAM_F16 && b->m->k_type != VRAM_F32)
-    bytes = vram__product_or_overflow(cells, y->head_k);
-  if (b->m->v_type != VRAM_F16 && b->m->v_type != VRAM_F32 && !b->m->head_k_mla)
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(cells, y->head_v));
-  return bytes;
+/* V is stored transposed as long as the widest of all layers. */
+static void vram__build_store_v(vram__build *b, int32_t a, int32_t index) {
+  const uint64_t most = vram__llama_widest_v(b->m);
+  const uint64_t width = vram__build_at(b, a)->ne[0] * vram__build_at(b, a)->ne[1];
+  if (b->m->transposes_v && vram__build_is_strided(b, a))
+    a = vram__build_node(b, width, 1, b->tokens, a);
+  if (b->m->transposes_v && width < most)
+    a = vram__build_node(b, most, 1, b->tokens, a);
+  vram__build_store(b, a, index);
 }
 
 /* Rows of K or V in the layer's cache. A latent V is the first part of each row of K. */
@@ -65505,10 +71606,11 @@ static int32_t vram__build_read(vram__build *b, vram_dtype type, uint64_t head, 
 }
 
 /* K or V of the layer's cache; from one of f32 in f16, which flash attention takes. */
-static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells) {
+static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, uint64_t cells,
+                              int is_flash) {
   const uint64_t heads = b->m->layer[b->il].n_head_kv;
   int32_t i = vram__build_read(b, type, head, vram__product_or_overflow(cells, heads));
-  if (type != VRAM_F32 || !b->m->flash_attention)
+  if (type != VRAM_F32 || !is_flash)
     return i;
   i = vram__build_node(b, head, cells, heads, i);
   vram__build_at(b, i)->bytes /= 2;
@@ -65516,22 +71618,17 @@ static int32_t vram__build_kv(vram__build *b, vram_dtype type, uint64_t head, ui
 }
 
 /* V as a product needs it, transposed, from a cache where it is not: a latent one, whose V is in K,
-   or one that was made for flash attention. */
+   or one that was made for flash attention. llama.cpp cannot compute that of a quantised one (t5,
+   which has no flash attention over its cache). */
 static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t head,
                                       uint64_t cells) {
-  const vram_dtype_info *info = vram_dtype_get_info(type);
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
-  vram__build_at(b, i)->bytes = vram__build_at(b, i)->bytes / 4 * info->block_bytes;
+  if (vram__llama_is_quantised(type))
+    b->g->is_full = 1;
+  vram__build_at(b, i)->bytes =
+      vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
 }
-
-/* Softmax over all scores, then V: without flash attention. v: a node to be multiplied with, or
-   -1; k too. `decompress`: a weight that takes the result of each head apart. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask;
-  uint64_t head_k, head_v, n_head, cells;
-  const char *decompress;
-} vram__build_heads;
 
 /* V's result of each head through a matrix of that head. */
 static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__build_heads *h) {
@@ -65539,19 +71636,22 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_node(b, vram__build_width(t), b->tokens, vram__build_at(b, a)->ne[2], -1);
-  vram__build_with(b, i, t);
+  i = vram__build_node(b, vram__build_width(t), b->tokens / h->streams, h->n_head * h->streams, -1);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, a);
   return i;
 }
 
-static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+/* Softmax over all scores, then V: without flash attention. */
+VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
   if (b->flags & VRAM__BUILD_CAP_SCORES)
     for (int k = 0; k < 3; k++)
       i = vram__build_map(b, i, -1);
+  if (h->bias >= 0)
+    i = vram__build_map(b, i, h->bias);
   i = vram__build_map(b, i, h->mask);
   if (vram__build_weight(b, "attn_sinks.weight"))
     vram__build_with(b, i, vram__build_weight(b, "attn_sinks.weight"));
@@ -65571,8 +71671,7 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   static const uint16_t equal[] = {40, 64, 72, 80, 96, 112, 128, 256};
   const vram__llama *m = b->m;
   const uint64_t heads = m->layer[b->il].n_head_kv, shared = heads ? h->n_head / heads : 0;
-  const vram_dtype k = m->k_type, v = m->head_k_mla ? m->k_type : m->v_type;
-  if (k == VRAM_IQ4_NL || v == VRAM_IQ4_NL)
+  if (h->type_k == VRAM_IQ4_NL || h->type_v == VRAM_IQ4_NL)
     return 0;
   for (uint32_t i = 0; i < sizeof equal / sizeof *equal; i++)
     if (h->head_k == equal[i])
@@ -65586,7 +71685,51 @@ static int vram__build_has_flash(const vram__build *b, const vram__build_heads *
   return (h->head_k == 512 || h->head_k == 576) && h->head_v == 512;
 }
 
-static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uint64_t room) {
+/* Does it take K and V as they are? Its vector kernel does, for one or two tokens of a sequence, of
+   types for which it is compiled (the default GGML_CUDA_FA_QUANTS). */
+static int vram__build_is_vector(const vram__build *b, const vram__build_heads *h) {
+  const uint32_t cc = b->m->options->cc ? b->m->options->cc : 89;
+  const uint64_t heads = b->m->layer[b->il].n_head_kv, streams = b->m->n_stream;
+  const uint64_t tokens = b->tokens / streams, shared = heads ? h->n_head / heads : 0;
+  const int has_bias = vram__llama_real(b->m, "attention.max_alibi_bias") > 0;
+  uint64_t together = 1;
+  if (h->head_k > 256 || h->head_k % 64 || h->head_k == 192 || h->cells % 256 ||
+      h->type_k != h->type_v ||
+      (h->type_k != VRAM_Q4_0 && h->type_k != VRAM_Q8_0 && h->type_k != VRAM_BF16))
+    return 0;
+  if (cc >= 70 && cc < 75) { /* Volta */
+    while (together < 8 && shared % (2 * together) == 0)
+      together *= 2;
+    return tokens * together <= 2;
+  }
+  if (h->type_k != VRAM_BF16)
+    return tokens <= (cc >= 75 && cc < 89 ? 1 : 2) || (tokens == 1 && (shared < 2 || has_bias));
+  if (cc >= 89 && tokens == 1 && streams == 1 &&
+      !(shared > 4 && (h->head_k >= 256 || h->cells >= 8192)))
+    return 1;
+  return tokens == 1 && (shared < 2 || has_bias);
+}
+
+/* What ggml-cuda puts behind the result of flash attention: f16 copies of K and V of another type
+   (ggml_cuda_flash_attn_ext_get_alloc_size). V that is a part of K has none of its own, unless both
+   come from the host; those of f32 are nodes of the graph. */
+static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_heads *h,
+                                       uint64_t result, int is_part) {
+  const uint64_t rows = vram__product_or_overflow(vram__product_or_overflow(h->cells, h->streams),
+                                                  2 * (uint64_t)b->m->layer[b->il].n_head_kv);
+  uint64_t end = result;
+  if (vram__build_is_vector(b, h))
+    return 0;
+  if (h->type_k != VRAM_F16 && h->type_k != VRAM_F32)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_k));
+  if (h->type_v != VRAM_F16 && h->type_v != VRAM_F32 && !is_part)
+    end = vram__sum_or_overflow(vram__round_up_u64(end, 128),
+                                vram__product_or_overflow(rows, h->head_v));
+  return end == VRAM_OVERFLOW ? end : end - result;
+}
+
+VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -65594,7 +71737,9 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
   vram__build_source(b, i, h->v);
   vram__build_source(b, i, h->mask);
   vram__build_beside(b, i, vram__build_weight(b, "attn_sinks.weight"));
-  vram__build_at(b, i)->room = room;
+  vram__build_at(b, i)->room =
+      vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, h->decompress != NULL);
+  vram__build_at(b, i)->apart = vram__build_flash_room(b, h, vram__build_at(b, i)->bytes, 0);
   vram__build_at(b, i)->home = (int8_t)b->device;
   vram__build_at(b, i)->flags |= VRAM__NODE_FLASH;
   if (!vram__build_has_flash(b, h))
@@ -65609,134 +71754,232 @@ static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h, uin
 }
 
 /* The mask of a cache, or among the tokens alone. */
-static int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
+VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells) {
   if (b->mask[cache] < 0)
     b->mask[cache] = vram__build_input(
         b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), cells));
   return b->mask[cache];
 }
 
-static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress) {
+VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_heads h;
+  h.q = q;
+  h.k = h.v = h.mask = h.bias = -1;
+  h.head_k = y->head_k;
+  h.head_v = y->head_v;
+  h.n_head = y->n_head;
+  h.cells = b->tokens;
+  h.streams = 1;
+  h.type_k = h.type_v = VRAM_F16;
+  h.decompress = NULL;
+  return h;
+}
+
+/* `decompress`: a weight that takes the result of each head apart. `bias`: of the scores, -1: none,
+   which flash attention does not know. */
+static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompress, int32_t bias) {
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const vram_llama_cache *c = b->m->cache + y->cache;
   const uint64_t cells = vram__product_or_overflow(c->cells, c->streams);
-  vram__build_heads h;
-  vram_dtype type;
+  const int32_t device = b->device;
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
-  h.q = q;
   h.mask = vram__build_mask(b, y->cache, c->cells);
-  h.head_k = y->head_k;
+  if (b->chosen >= 0)
+    h.mask = vram__build_unhidden(b, h.mask, c->cells, c->streams);
+  h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
-  h.n_head = y->n_head;
   h.cells = c->cells;
+  h.streams = c->streams;
+  h.type_k = b->m->k_type;
+  h.type_v = decompress ? h.type_k : b->m->v_type;
   h.decompress = decompress;
-  h.k = vram__build_kv(b, b->m->k_type, h.head_k, cells);
-  type = decompress ? b->m->k_type : b->m->v_type;
-  if (!b->m->flash_attention && (decompress || !b->m->transposes_v))
-    h.v = vram__build_transposed(b, type, h.head_v, vram__product_or_overflow(cells, y->n_head_kv));
+  b->device = y->device < 0 ? b->host : y->device; /* where the cache is */
+  h.k = vram__build_kv(b, h.type_k, h.head_k, cells, is_flash);
+  if (!is_flash && (decompress || !b->m->transposes_v))
+    h.v = vram__build_transposed(b, h.type_v, h.head_v,
+                                 vram__product_or_overflow(cells, y->n_head_kv));
   else
-    h.v = vram__build_kv(b, type, h.head_v, cells);
-  i = b->m->flash_attention ? vram__build_flash(b, &h, vram__build_flash_room(b, y, cells))
-                            : vram__build_scores(b, &h);
+    h.v = vram__build_kv(b, h.type_v, h.head_v, cells, is_flash);
+  b->device = device;
+  i = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, i);
   return i;
 }
 
 /* ---- Q, K and V ---- */
 
-typedef struct vram__build_qkv {
-  int32_t q, k, v;
-} vram__build_qkv;
+/* Q, K or V, or all of them: clamped, if the file says so. */
+static int32_t vram__build_product(vram__build *b, int32_t x, const char *name, const char *bias) {
+  x = vram__build_linear(b, x, name, bias);
+  if ((b->flags & VRAM__BUILD_CLAMPS) && vram__llama_real(b->m, "attention.clamp_kqv") > 0)
+    x = vram__build_map(b, x, -1);
+  return x;
+}
 
 /* The products, one by one or in one. */
 static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t queries = vram__product_or_overflow(y->n_head, y->head_k);
   vram__build_qkv a;
+  a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight")) {
-    x = vram__build_linear(b, x, "attn_qkv.weight", "attn_qkv.bias");
+    x = vram__build_product(b, x, "attn_qkv.weight", "attn_qkv.bias");
     a.q = vram__build_view(b, x, (uint64_t)y->n_head * y->head_k, b->tokens, 1);
     a.k = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_k, b->tokens, 1);
     a.v = vram__build_view(b, x, (uint64_t)y->n_head_kv * y->head_v, b->tokens, 1);
   } else {
-    a.q = vram__build_linear(b, x, "attn_q.weight", "attn_q.bias");
-    a.k = vram__build_linear(b, x, "attn_k.weight", "attn_k.bias");
-    a.v = vram__build_linear(b, x, "attn_v.weight", "attn_v.bias");
+    a.q = vram__build_product(b, x, "attn_q.weight", "attn_q.bias");
+    if (vram__build_at(b, a.q)->ne[0] == 2 * queries) {
+      a.gate = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+      a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+    }
+    a.k = vram__build_product(b, x, "attn_k.weight", "attn_k.bias");
+    a.v = vram__build_product(b, x, "attn_v.weight", "attn_v.bias");
   }
   return a;
 }
 
-static vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
+/* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
+static int32_t vram__build_tempered(vram__build *b, int32_t q) {
+  const double scale = vram__llama_real(b->m, "attention.temperature_scale");
+  if (b->flags & VRAM__BUILD_UNIT_HEADS
+          ? vram__build_has_rope(b)
+          : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
+    return q;
+  if (b->temperature < 0)
+    b->temperature = vram__build_input(b, b->tokens * 4);
+  return vram__build_map(b, q, b->temperature);
+}
+
+VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_qkv a = vram__build_products(b, x);
-  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight");
-  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight");
+  a.q = vram__build_turn(b, a.q, y->head_k, "attn_q_norm.weight", "attn_q_norm.bias");
+  a.k = vram__build_turn(b, a.k, y->head_k, "attn_k_norm.weight", "attn_k_norm.bias");
   a.v = vram__build_head(b, a.v, y->head_v);
   if (b->flags & VRAM__BUILD_SCALE_Q)
     a.q = vram__build_map(b, a.q, -1);
+  a.q = vram__build_tempered(b, a.q);
   return a;
 }
 
 /* Inputs that say in which cells the tokens go. A transposed V has a number for each element. */
 static void vram__build_indices(vram__build *b, int32_t cache) {
-  uint64_t most = 1;
+  const uint64_t most = b->m->transposes_v ? vram__llama_widest_v(b->m) : 1;
   if (b->k_index[cache] >= 0)
     return;
   b->k_index[cache] = vram__build_input(b, b->tokens * 8);
-  for (uint32_t i = 0; b->m->transposes_v && i < b->m->n_layer; i++) {
-    const vram__llama_layer *y = b->m->layer + i;
-    uint64_t n = vram__product_or_overflow(y->n_head_kv, y->head_v);
-    most = n > most ? n : most;
-  }
   b->v_index[cache] = vram__build_input(b, vram__product_or_overflow(b->tokens * 8, most));
 }
 
-/* Attention over a cache, and the output's matrix. V comes before K, but not where some layers
-   slide. */
-VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
-  const vram__llama_layer *y = b->m->layer + b->il;
+/* Attention over a cache. V comes before K, but not where some layers slide. */
+VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias) {
+  const vram__llama_layer *y = b->m->layer + b->m->layer[b->il].reads;
   const int32_t c = y->cache;
-  vram__build_qkv a = vram__build_project(b, x);
+  int32_t x;
   if (b->k_rotation[c] < 0)
     b->k_rotation[c] = vram__build_rotation(b, b->m->k_type, y->head_k, 0);
   if (b->v_rotation[c] < 0)
     b->v_rotation[c] = vram__build_rotation(b, b->m->v_type, y->head_v, 1);
   vram__build_indices(b, c);
   a.q = vram__build_rotate(b, a.q, b->k_rotation[c]);
-  a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
-  a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  if (a.k >= 0) {
+    a.k = vram__build_rotate(b, a.k, b->k_rotation[c]);
+    a.v = vram__build_rotate(b, a.v, b->v_rotation[c]);
+  }
   vram__build_expand(b, a.q);
-  if (b->m->n_swa)
+  if (a.k >= 0) {
+    if (b->m->n_swa)
+      vram__build_expand(b, a.k);
+    vram__build_expand(b, a.v);
     vram__build_expand(b, a.k);
-  vram__build_expand(b, a.v);
-  vram__build_expand(b, a.k);
-  vram__build_store(b, a.k, b->k_index[c]);
-  vram__build_store(b, a.v, b->v_index[c]);
-  x = vram__build_attend(b, a.q, NULL);
+    vram__build_store(b, a.k, b->k_index[c]);
+    vram__build_store_v(b, a.v, b->v_index[c]);
+  }
+  x = vram__build_attend(b, a.q, NULL, bias);
   x = vram__build_rotate(b, x, b->v_rotation[c]);
-  return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
+  if (a.gate < 0)
+    return x;
+  a.gate = vram__build_node(b, vram__build_at(b, x)->ne[0], b->tokens, 1, a.gate);
+  return vram__build_map(b, x, vram__build_map(b, a.gate, -1));
+}
+
+/* The result of attention times a gate made of its input: of each element, or of each head. */
+static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
+  const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
+  const uint64_t width = vram__build_at(b, a)->ne[0];
+  int32_t gate;
+  if (!t)
+    return a;
+  gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
+  if (vram__build_width(t) == width)
+    return vram__build_map(b, a, gate);
+  a = vram__build_view(b, a, width / vram__build_width(t), vram__build_width(t), b->tokens);
+  gate = vram__build_view(b, gate, 1, vram__build_width(t), b->tokens);
+  return vram__build_view(b, vram__build_map(b, a, gate), width, b->tokens, 1);
+}
+
+/* Attention over a cache, and the output's matrix. */
+VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
+  int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
+  i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
+}
+
+/* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
+   has Q alone: gemma3n, gemma4. */
+VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  vram__build_qkv a;
+  int32_t i;
+  a.k = a.v = a.gate = -1;
+  if (vram__build_weight(b, "attn_qkv.weight"))
+    b->g->is_full = 1; /* all in one: not built */
+  i = vram__build_linear(b, x, "attn_q.weight", NULL);
+  a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
+  if (y->cache >= 0) {
+    i = vram__build_linear(b, x, "attn_k.weight", NULL);
+    a.k = vram__build_turn(b, i, y->head_k, "attn_k_norm.weight", NULL);
+    if (vram__build_weight(b, "attn_v.weight"))
+      i = vram__build_linear(b, x, "attn_v.weight", NULL);
+    a.v = vram__build_map(b, vram__build_head(b, i, y->head_v), -1);
+  }
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
+
+/* Q of all heads, by two matrices or one. */
+static int32_t vram__build_wide_q(vram__build *b, int32_t x, int is_indexed) {
+  int32_t i;
+  if (vram__build_weight(b, "attn_q.weight"))
+    return vram__build_linear(b, x, "attn_q.weight", NULL);
+  i = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  i = vram__build_norm(b, i, "attn_q_a_norm.weight", NULL);
+  if (is_indexed && (b->m->row->flags & VRAM__LLAMA_INDEXER))
+    vram__build_index(b, x, i);
+  return vram__build_linear(b, i, "attn_q_b.weight", NULL);
+}
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = x, i, v;
-  if (vram__build_weight(b, "attn_q.weight"))
-    q = vram__build_linear(b, q, "attn_q.weight", NULL);
-  else {
-    q = vram__build_linear(b, q, "attn_q_a.weight", NULL);
-    q = vram__build_norm(b, q, "attn_q_a_norm.weight", NULL);
-    q = vram__build_linear(b, q, "attn_q_b.weight", NULL);
-  }
+  int32_t q = vram__build_wide_q(b, x, 1), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
-  v = vram__build_rope(b, vram__build_view(b, q, turned, heads, b->tokens));
+  v = vram__build_view(b, q, turned, heads, b->tokens);
+  if (vram__build_has_rope(b))
+    v = vram__build_rope(b, v);
   i = vram__build_node(b, rank + turned, heads, b->tokens, i);
   vram__build_source(b, i, v);
-  return i;
+  return vram__build_tempered(b, i);
 }
 
 VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
@@ -65745,7 +71988,9 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   int32_t q = vram__build_latent_q(b, x), all, k, v;
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   v = vram__build_view(b, all, rank, b->tokens, 1);
-  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_view(b, all, turned, 1, b->tokens);
+  if (vram__build_has_rope(b))
+    k = vram__build_rope(b, k);
   v = vram__build_norm(b, v, "attn_kv_a_norm.weight", NULL);
   v = vram__build_view(b, v, rank, 1, b->tokens);
   all = vram__build_node(b, rank + turned, 1, b->tokens, v);
@@ -65756,42 +72001,70 @@ VRAM__FN int32_t vram__build_latent(vram__build *b, int32_t x) {
   vram__build_expand(b, v);
   vram__build_expand(b, all);
   vram__build_store(b, all, b->k_index[c]);
-  x = vram__build_attend(b, q, "attn_v_b.weight");
+  x = vram__build_attend(b, q, "attn_v_b.weight", -1);
   return vram__build_linear(b, x, "attn_output.weight", NULL);
+}
+
+/* K and V of each head, made of their latent form before the cache: minicpm3, plm, files of
+   deepseek2 from before 2025-04. */
+VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t rank = b->m->n_lora_kv, turned = y->n_rot, heads = y->n_head;
+  vram__build_qkv a;
+  int32_t all, kv, k;
+  a.gate = -1;
+  a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
+  a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
+  all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
+  k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
+  k = vram__build_node(b, turned, heads, b->tokens, k);
+  kv = vram__build_view(b, all, rank, b->tokens, 1);
+  kv = vram__build_norm(b, kv, "attn_kv_a_norm.weight", NULL);
+  kv = vram__build_linear(b, kv, "attn_kv_b.weight", NULL);
+  a.v = vram__build_node(b, y->head_v, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_v, heads, b->tokens));
+  a.k = vram__build_node(b, y->head_k, heads, b->tokens,
+                         vram__build_view(b, kv, y->head_k - turned, heads, b->tokens));
+  vram__build_source(b, a.k, k);
+  return vram__build_linear(b, vram__build_over_cache(b, a, -1), "attn_output.weight", NULL);
 }
 
 /* ---- without a cache: encoders ---- */
 
 /* K or V as a product needs it: in f16 for flash attention, V transposed else. */
-static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v) {
+static int32_t vram__build_turned(vram__build *b, int32_t a, int is_v, int is_flash) {
   const uint64_t head = vram__build_at(b, a)->ne[0], heads = vram__build_at(b, a)->ne[1];
-  int32_t i = vram__build_view(b, a, head, b->tokens, heads);
-  if (!b->m->flash_attention && !is_v)
+  const uint64_t rows = vram__build_at(b, a)->ne[2];
+  int32_t i = vram__build_view(b, a, head, rows, heads);
+  if (!is_flash && !is_v)
     return i;
-  i = vram__build_node(b, head, b->tokens, heads, i);
-  if (b->m->flash_attention)
+  i = vram__build_node(b, head, rows, heads, i);
+  if (is_flash)
     vram__build_at(b, i)->bytes /= 2;
   return i;
 }
 
-VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
-  const vram__llama_layer *y = b->m->layer + b->il;
-  vram__build_qkv a = vram__build_project(b, x);
-  vram__build_heads h;
+/* Attention among what is there, the tokens themselves or what an encoder made of others. */
+VRAM__FN int32_t vram__build_among(vram__build *b, vram__build_qkv a, int32_t mask, int32_t bias) {
+  const int is_flash = b->m->flash_attention && bias < 0;
+  vram__build_heads h = vram__build_heads_of(b, a.q);
+  int32_t x;
   vram__build_expand(b, a.q);
   vram__build_expand(b, a.k);
   vram__build_expand(b, a.v);
-  h.q = a.q;
-  h.k = vram__build_turned(b, a.k, 0);
-  h.v = vram__build_turned(b, a.v, 1);
-  h.mask = vram__build_mask(b, 0, b->tokens);
-  h.head_k = y->head_k;
-  h.head_v = y->head_v;
-  h.n_head = y->n_head;
-  h.cells = b->tokens;
-  h.decompress = NULL;
-  x = b->m->flash_attention ? vram__build_flash(b, &h, 0) : vram__build_scores(b, &h);
+  h.cells = vram__build_at(b, a.k)->ne[2];
+  h.k = vram__build_turned(b, a.k, 0, is_flash);
+  h.v = vram__build_turned(b, a.v, 1, is_flash);
+  h.mask = mask;
+  h.bias = bias;
+  x = is_flash ? vram__build_flash(b, &h) : vram__build_scores(b, &h);
   vram__build_expand(b, x);
+  return x;
+}
+
+VRAM__FN int32_t vram__build_encode(vram__build *b, int32_t x) {
+  const vram__build_qkv a = vram__build_project(b, x);
+  x = vram__build_among(b, a, vram__build_mask(b, b->m->layer[b->il].slides, b->tokens), -1);
   return vram__build_linear(b, x, "attn_output.weight", "attn_output.bias");
 }
 
@@ -65805,8 +72078,24 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (!(b->flags & VRAM__BUILD_LIMITS))
+    return 0;
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -65815,12 +72104,15 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
 }
 
+/* bitnet has a norm before the last matrix. */
 VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   const vram_file_tensor *down = vram__build_weight(b, "ffn_down.weight");
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
+  up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
 
@@ -65828,13 +72120,14 @@ typedef struct vram__build_router {
   int32_t logits, probs, biased, chosen, weights, sum, clamped, unscaled;
 } vram__build_router;
 
-/* ggml-cuda fuses the router's ops: what they make lives until the last of them
+/* ggml-cuda fuses the router's ops: what they make lives until the node behind the last of them
    (ggml_backend_cuda_graph_optimize). */
 static void vram__build_live(vram__build *b, int32_t last, const vram__build_router *r) {
   int32_t i;
-  if ((b->flags & VRAM__BUILD_LATE_SOFTMAX) || !vram__build_is_fused(b))
+  if ((b->flags & (VRAM__BUILD_LATE_SOFTMAX | VRAM__BUILD_WEIGH_FIRST)) || !vram__build_is_fused(b))
     return;
   i = vram__build_fused(b, r->probs, r->logits);
+  vram__build_at(b, i)->flags |= VRAM__NODE_LATER;
   if (r->probs != r->logits)
     vram__build_source(b, i, r->probs);
   if (r->biased != r->probs)
@@ -65853,17 +72146,60 @@ static int vram__build_is_weighted(const vram__build *b) {
   return (scale < 0 || scale > 0) && (scale < 1 || scale > 1);
 }
 
-/* Weights of the chosen experts, [1, used, rows]. */
-static vram__build_router vram__build_route(vram__build *b, int32_t x) {
+/* The first of each row when all are in order: their places. */
+static int32_t vram__build_best(vram__build *b, int32_t a, uint64_t n) {
+  const uint64_t *ne = vram__build_at(b, a)->ne;
+  const uint64_t rows = ne[1], many = ne[2];
+  a = vram__build_node(b, ne[0], rows, many, a);
+  return vram__build_view(b, a, n, rows, many);
+}
+
+/* Scores with those of all groups but the best masked, a group's score being that of its two best
+   experts (deepseek2). */
+static int32_t vram__build_grouped(vram__build *b, int32_t scores) {
+  const uint64_t groups = b->m->n_expert_group, each = b->m->n_expert / groups;
+  const uint64_t used = b->m->n_group_used, rows = vram__build_at(b, scores)->ne[1];
+  const int32_t apart = vram__build_view(b, scores, each, groups, rows);
+  int32_t i = vram__build_node(b, 2, groups, rows,
+                               vram__build_view(b, apart, 1, each, groups * rows)),
+          best;
+  vram__build_source(b, i, vram__build_best(b, apart, 2));
+  i = vram__build_node(b, 1, groups, rows, vram__build_view(b, i, 2, groups, rows));
+  best = vram__build_best(b, vram__build_view(b, i, groups, rows, 1), used);
+  i = vram__build_node(b, each, used, rows, apart);
+  vram__build_source(b, i, best);
+  scores = vram__build_map(b, apart, -1); /* filled */
+  i = vram__build_over(b, scores, i, best);
+  return vram__build_view(b, i, b->m->n_expert, rows, 1);
+}
+
+/* grovemoe: groups of the chosen experts; the numbers are divided as f32. */
+static int32_t vram__build_divided(vram__build *b, int32_t chosen, uint64_t used, uint64_t rows) {
+  const int32_t real = vram__build_node(b, used, rows, 1, chosen);
+  return vram__build_node(b, used, rows, 1, vram__build_map(b, real, -1));
+}
+
+/* Weights of the chosen experts, [1, used, rows]. The logits are given, or made of x (-1). */
+static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t logits,
+                                            int is_chunk) {
   const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[1];
   const uint64_t experts = b->m->n_expert;
   vram__build_router r;
   int32_t i, view;
   r.sum = r.clamped = -1;
-  r.logits = vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
+  r.logits =
+      logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
   r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
-  r.chosen = vram__build_view(b, vram__build_node(b, experts, rows, 1, r.biased), used, rows, 1);
+  r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
+  i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
+  if (b->flags & VRAM__BUILD_GROVE)
+    i = vram__build_map(b, r.logits, -1);
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    i = r.logits;
+  r.chosen = vram__build_best(b, i, used);
+  if (is_chunk)
+    r.chosen = vram__build_divided(b, r.chosen, used, rows);
   i = vram__build_view(b, r.probs, 1, experts, rows);
   r.weights = vram__build_node(b, 1, used, rows, i);
   vram__build_source(b, r.weights, r.chosen);
@@ -65877,6 +72213,8 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x) {
     i = vram__build_map(b, view, r.clamped);
   }
   r.unscaled = i;
+  if (i != r.weights)
+    i = vram__build_view(b, i, 1, used, rows);
   if (vram__build_is_weighted(b))
     i = vram__build_map(b, i, -1);
   vram__build_expand(b, i);
@@ -65893,9 +72231,13 @@ static int32_t vram__build_expert(vram__build *b, int32_t x, int32_t chosen, con
     return -1;
   i = vram__build_node(b, vram__build_width(t), b->m->n_expert_used, vram__build_at(b, x)->ne[2],
                        -1);
-  vram__build_with(b, i, t);
+  vram__build_multiply(b, i, t);
   vram__build_source(b, i, x);
   vram__build_source(b, i, chosen);
+  if ((b->flags & VRAM__BUILD_WIDE_DOWN) && t == vram__build_weight(b, "ffn_down_exps.weight")) {
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+    vram__build_at(b, i)->buffer = (int8_t)(vram__build_where(b, t) == b->host ? b->host : -1);
+  }
   if (!vram__build_weight(b, bias))
     return i;
   i = vram__build_bias(b, i, bias);
@@ -65922,50 +72264,132 @@ static int32_t vram__build_add_up(vram__build *b, int32_t all, uint64_t width, u
   return sum;
 }
 
-static int32_t vram__build_moe(vram__build *b, int32_t x) {
+typedef struct vram__build_experts {
+  const char *up, *gate, *down, *up_bias, *gate_bias, *down_bias;
+} vram__build_experts;
+
+/* What experts have between x and their last matrix: both matrices may be one. */
+static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
+                                 const vram__build_experts *e) {
+  const uint64_t used = b->m->n_expert_used, rows = vram__build_at(b, x)->ne[2];
+  int32_t up, gate = vram__build_expert(b, x, chosen, "ffn_gate_up_exps.weight", "");
+  if (gate >= 0) {
+    const uint64_t width = vram__build_at(b, gate)->ne[0] / 2;
+    up = vram__build_view(b, gate, width, used, rows);
+    return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
+  }
+  up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
+}
+
+/* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
+static int32_t vram__build_expert_scale(vram__build *b, int32_t chosen, uint64_t rows) {
+  int32_t i = vram__build_reshaped(b, vram__build_weight(b, "ffn_down_exps.scale"));
+  if (i < 0)
+    return i;
+  i = vram__build_node(b, 1, b->m->n_expert, rows, i);
+  i = vram__build_node(b, 1, b->m->n_expert_used, rows, i);
+  vram__build_source(b, i, chosen);
+  return i;
+}
+
+/* llama4: experts of a weighted input. */
+static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_router *r,
+                                   const vram__build_experts *e) {
   const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
-  vram__build_router r = vram__build_route(b, x);
-  int32_t view = vram__build_view(b, x, width, 1, rows), gate, up, down, part, sum;
-  up = vram__build_expert(b, view, r.chosen, "ffn_up_exps.weight", "ffn_up_exps.bias");
-  gate = vram__build_expert(b, view, r.chosen, "ffn_gate_exps.weight", "ffn_gate_exps.bias");
-  up = vram__build_between(b, gate, up, 0);
-  down = vram__build_expert(b, up, r.chosen, "ffn_down_exps.weight", "ffn_down_exps.bias");
+  int32_t i = vram__build_view(b, x, width, 1, rows);
+  i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
+  i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
+  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  vram__build_expand(b, i);
+  return vram__build_add_up(b, i, width, rows);
+}
+
+/* Experts, chosen by what is made of x, or by logits. */
+static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
+                                  const vram__build_experts *e, int is_chunk) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  vram__build_router r = vram__build_route(b, x, logits, is_chunk);
+  int32_t view, up, down, first, part, scale, sum;
+  if (b->flags & VRAM__BUILD_WEIGH_FIRST)
+    return vram__build_weighed(b, x, &r, e);
+  view = vram__build_view(b, x, width, 1, rows);
+  up = vram__build_inner(b, view, r.chosen, e);
+  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
-  part = vram__build_map(b, down, r.weights);
+  scale = vram__build_expert_scale(b, r.chosen, rows);
+  first = scale < 0 ? down : vram__build_map(b, down, scale);
+  part = vram__build_map(b, first, r.weights);
   vram__build_expand(b, part);
   sum = vram__build_add_up(b, part, width, rows);
   if (b->m->n_expert_used > 1 &&
-      b->m->n_expert_used <= VRAM__BUILD_REDUCED) /* fused as well: both live until the last sum */
-    vram__build_source(b, vram__build_fused(b, part, down), r.weights);
+      b->m->n_expert_used <= VRAM__BUILD_REDUCED) { /* fused as well: all live until the last sum */
+    part = vram__build_fused(b, scale < 0 ? part : first, down);
+    vram__build_source(b, part, r.weights);
+    vram__build_source(b, part, scale);
+  }
   return sum;
 }
 
-/* Shared experts have a gate of their own: sigmoid, as SiLU of a over a (qwen2moe). */
+VRAM__FN int32_t vram__build_moe(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {"ffn_up_exps.weight",   "ffn_gate_exps.weight",
+                                        "ffn_down_exps.weight", "ffn_up_exps.bias",
+                                        "ffn_gate_exps.bias",   "ffn_down_exps.bias"};
+  return vram__build_chosen(b, x, logits, &e, 0);
+}
+
+/* Experts of groups, by the logits of those that are in them: grovemoe. */
+VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
+  static const vram__build_experts e = {
+      "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
+  const double each = vram__llama_real(b->m, "experts_per_group");
+  if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
+    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+  return vram__build_chosen(b, x, logits, &e, each > 1);
+}
+
+/* Shared experts have a gate of their own: sigmoid, or SiLU of a over a (qwen2moe). */
 static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared) {
   const vram_file_tensor *t = vram__build_weight(b, "ffn_gate_inp_shexp.weight");
   int32_t i;
   if (!t)
     return shared;
-  i = vram__build_with(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, 1, vram__build_at(b, x)->ne[1], 1, -1), t);
   vram__build_source(b, i, x);
-  i = vram__build_map(b, vram__build_map(b, i, -1), i);
+  if (b->flags & VRAM__BUILD_SHARED_SIGMOID)
+    i = vram__build_map(b, i, -1);
+  else
+    i = vram__build_map(b, vram__build_map(b, i, -1), i);
   return vram__build_map(b, shared, i);
 }
 
-/* What a layer has of these. */
-VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x) {
+/* What a layer has of these; the router's logits may be given (-1: not). */
+VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down_shexp.weight");
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
-  sum = vram__build_moe(b, x);
+  if (vram__build_weight(b, "ffn_latent_down.weight")) { /* nemotron_h_moe: experts are narrower */
+    sum = vram__build_linear(b, x, "ffn_latent_down.weight", NULL);
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+    sum = vram__build_moe(b, sum, logits);
+    sum = vram__build_linear(b, sum, "ffn_latent_up.weight", NULL);
+  } else {
+    sum = vram__build_moe(b, x, logits);
+  }
+  if ((b->flags & VRAM__BUILD_DENSE_TOO) && vram__build_weight(b, "ffn_up.weight"))
+    return vram__build_map(b, vram__build_map(b, vram__build_dense(b, x), sum), -1);
   if (!vram__build_weight(b, "ffn_up_shexp.weight"))
     return sum;
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                               "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
-  return vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
+  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -65998,15 +72422,21 @@ static void vram__build_keep(vram__build *b, int32_t result, int32_t all, uint64
   vram__build_foreign(b, i, -1);
 }
 
+/* The states that are computed from, as the sequences have them (build_rs). */
+VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
+  int32_t all, state;
+  vram__build_states(b);
+  all = vram__build_clear(b, width);
+  state = vram__build_node(b, width, b->m->n_seq, 1, all);
+  vram__build_source(b, state, b->states);
+  vram__build_keep(b, state, all, width);
+  return state;
+}
+
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
   const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
-  int32_t all, state, i;
-  vram__build_states(b);
-  all = vram__build_clear(b, b->m->n_embd_r);
-  state = vram__build_node(b, b->m->n_embd_r, b->m->n_seq, 1, all);
-  vram__build_source(b, state, b->states);
-  vram__build_keep(b, state, all, b->m->n_embd_r);
+  int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
   i = vram__build_node(b, kernel - 1 + tokens, width, b->m->n_seq, state);
@@ -66016,13 +72446,26 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 }
 
 /* Convolution, its bias, SiLU: [width, tokens of a sequence, sequences]. */
-static int32_t vram__build_convolve(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
   i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
+}
+
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
 }
 
 /* What a scan is computed from. */
@@ -66038,27 +72481,36 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
   const int32_t all = vram__build_clear(b, b->m->n_embd_s);
   int32_t i = vram__build_node(b, vram__sum_or_overflow(outputs, states), 1, 1,
-                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq)),
-          y;
+                               vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
   vram__build_keep(b, i, all, b->m->n_embd_s);
   vram__build_foreign(b, vram__build_view(b, i, states, 1, 1), -1);
-  y = vram__build_view(b, i, inner, tokens, b->m->n_seq);
-  vram__build_at(b, y)->bytes = vram__product_or_overflow(outputs, 4);
-  return y;
+  return vram__build_piece(b, i, inner, tokens, b->m->n_seq);
 }
 
 /* The outputs, x times D added, times SiLU of z. */
 static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z) {
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  const vram__graph_node *n = vram__build_at(b, x);
+  const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
+  y = vram__build_view(b, y, n0, n1, n2);
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
-  z = vram__build_node(b, b->m->ssm_d_inner, b->tokens / b->m->n_seq, b->m->n_seq, z);
-  return vram__build_glu(b, z, y, b->m->ssm_d_inner);
+  z = vram__build_node(b, n0, n1, n2, z);
+  return vram__build_glu(b, z, y, n0);
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
@@ -66089,11 +72541,12 @@ VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
 
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner;
-  const uint64_t shared = (uint64_t)b->m->ssm_n_group * b->m->ssm_d_state;
+  const uint64_t groups = b->m->ssm_n_group, shared = groups * b->m->ssm_d_state;
+  const uint64_t heads = b->m->ssm_dt_rank;
   int32_t all, z;
   vram__build_scanned s;
-  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
   all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_slice(b, all, vram__build_at(b, all)->ne[0]);
   z = vram__build_slice(b, all, inner);
   s.dt = vram__build_slice(b, all, b->m->ssm_dt_rank);
   x = vram__build_convolve(b, vram__build_slice(b, all, inner + 2 * shared));
@@ -66102,11 +72555,56 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.c = vram__build_slice(b, x, shared);
   s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
+  s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
   if (vram__build_weight(b, "ssm_norm.weight"))
-    x = vram__build_norm(b, vram__build_slice(b, x, inner), "ssm_norm.weight", NULL);
+    x = vram__build_norm(b, vram__build_view(b, x, groups ? inner / groups : 0, groups, b->tokens),
+                         "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+/* falcon-h1: attention and a scan on the same input, normed for each. */
+VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last) {
+  static const char norm[] = "ffn_norm"; /* without ".weight" */
+  int32_t i = vram__build_attention(b, vram__build_norm(b, x, "attn_norm.weight", NULL));
+  i = vram__build_map(b, i,
+                      vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
+  x = vram__build_map(b, i, x);
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
+  return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
 
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
@@ -66123,6 +72621,1056 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
   return vram__build_view(b, i, width, b->tokens, 1);
+}
+
+/* >>llama/graph_delta    gated delta nets: qwen3next, qwen35, kimi-linear
+   (llama.cpp: src/models/delta-net-base.cpp, qwen3next.cpp, qwen35.cpp, kimi-linear.cpp) */
+
+/* What a net is computed from: heads apart, tokens behind each other. */
+typedef struct vram__build_net {
+  int32_t q, k, v, gate, beta, state;
+  uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
+} vram__build_net;
+
+static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
+   stored. */
+static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
+  const uint64_t inner = n->width * n->heads;
+  const int32_t i = vram__build_node(b, inner, b->tokens + n->width * b->m->n_seq, 1, n->q);
+  vram__build_source(b, i, n->k);
+  vram__build_source(b, i, n->v);
+  vram__build_source(b, i, n->gate);
+  vram__build_source(b, i, n->beta);
+  vram__build_source(b, i, n->state);
+  vram__build_foreign(b, vram__build_piece(b, i, n->width, n->width, n->heads * b->m->n_seq), -1);
+  return vram__build_piece(b, i, n->width, n->heads, b->tokens);
+}
+
+static int32_t vram__build_net_state(vram__build *b, uint64_t width, uint64_t heads) {
+  return vram__build_view(b, vram__build_state(b, b->m->n_embd_s), width, width,
+                          heads * b->m->n_seq);
+}
+
+/* build_gdn_l2_norm */
+static int32_t vram__build_unit(vram__build *b, int32_t a) {
+  return vram__build_map(b, vram__build_map(b, a, -1), -1);
+}
+
+static int32_t vram__build_net_heads(vram__build *b, int32_t a, uint64_t heads) {
+  return vram__build_view(b, a, b->m->ssm_d_state, heads, b->tokens);
+}
+
+/* qwen3next has gate and beta in one product, of which the parts are copied; qwen35 has two. */
+static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
+  const uint64_t heads = n->heads;
+  int32_t alpha, beta;
+  if (vram__build_weight(b, "ssm_ba.weight")) {
+    x = vram__build_linear(b, x, "ssm_ba.weight", NULL);
+    beta = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+    alpha = vram__build_node(b, heads, b->tokens, 1, vram__build_view(b, x, heads, b->tokens, 1));
+  } else {
+    beta = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+    beta = vram__build_view(b, beta, 1, heads, b->tokens);
+    alpha = vram__build_linear(b, x, "ssm_alpha.weight", NULL);
+    alpha = vram__build_view(b, alpha, heads, vram__build_each(b), b->m->n_seq);
+  }
+  n->beta = vram__build_view(b, vram__build_map(b, beta, -1), 1, heads, b->tokens);
+  alpha = vram__build_bias(b, alpha, "ssm_dt.bias");
+  alpha = vram__build_with(b, vram__build_map(b, vram__build_map(b, alpha, -1), -1),
+                           vram__build_weight(b, "ssm_a"));
+  n->gate = vram__build_view(b, alpha, 1, heads, b->tokens);
+}
+
+/* Q or K with as many heads as V; qwen35 leaves that to the op. */
+static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
+  const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
+  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+    return a;
+  a = vram__build_view(b, a, width, 1, group * b->tokens);
+  a = vram__build_node(b, width, heads / group, group * b->tokens, a);
+  return vram__build_net_heads(b, a, heads);
+}
+
+VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
+  const uint64_t heads = b->m->ssm_dt_rank, group = b->m->ssm_n_group;
+  vram__build_net n;
+  int32_t all, z, i;
+  n.width = b->m->ssm_d_state;
+  n.heads = heads;
+  if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
+    b->g->is_full = 1; /* the older form of qwen3next */
+  vram__build_expand(b, x);
+  all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
+  all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
+  z = vram__build_linear(b, x, "attn_gate.weight", NULL);
+  vram__build_gates(b, x, &n);
+  all = vram__build_convolve(b, all);
+  n.state = vram__build_net_state(b, n.width, heads);
+  n.q = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.k = vram__build_unit(b, vram__build_net_heads(b, all, group));
+  n.v = vram__build_net_heads(b, all, heads);
+  n.q = vram__build_repeat(b, n.q, heads);
+  n.k = vram__build_repeat(b, n.k, heads);
+  i = vram__build_norm(b, vram__build_net_op(b, &n), "ssm_norm.weight", NULL);
+  z = vram__build_map(b, vram__build_net_heads(b, z, heads), -1);
+  i = vram__build_map(b, i, z);
+  i = vram__build_view(b, i, n.width * heads, vram__build_each(b), b->m->n_seq);
+  i = vram__build_linear(b, i, "ssm_out.weight", NULL);
+  return vram__build_view(b, i, vram__build_at(b, i)->ne[0], b->tokens, 1);
+}
+
+/* ---- kimi-linear: Q, K and V have a convolution each, the gate is of two matrices ---- */
+
+static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, const char *weight,
+                                     const char *kernel) {
+  const uint64_t columns = b->m->ssm_d_conv - 1u, each = vram__build_each(b);
+  int32_t i = vram__build_linear(b, x, weight, NULL), c;
+  const uint64_t inner = vram__build_at(b, i)->ne[0];
+  i = vram__build_view(b, i, each, inner, b->m->n_seq);
+  c = vram__build_view(b, states, columns, inner, b->m->n_seq);
+  vram__build_at(b, c)->bytes = /* a third of each row */
+      vram__product_or_overflow(4 * (uint64_t)b->m->n_embd_r, b->m->n_seq - 1u) +
+      columns * inner * 4;
+  c = vram__build_node(b, columns + each, inner, b->m->n_seq, c);
+  vram__build_source(b, c, i);
+  vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
+  i = vram__build_node(b, inner, each, b->m->n_seq, c);
+  vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
+  i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
+  return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
+}
+
+VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x) {
+  vram__build_net n;
+  int32_t i, gate;
+  n.width = b->m->kda_head_size;
+  n.heads = b->m->layer[b->il].n_head;
+  vram__build_expand(b, x);
+  i = vram__build_state(b, b->m->n_embd_r);
+  n.q = vram__build_kimi_part(b, x, i, "attn_q.weight", "ssm_conv1d_q.weight");
+  n.k = vram__build_kimi_part(b, x, i, "attn_k.weight", "ssm_conv1d_k.weight");
+  n.v = vram__build_kimi_part(b, x, i, "attn_v.weight", "ssm_conv1d_v.weight");
+  i = vram__build_linear(b, x, "ssm_f_a.weight", NULL);
+  i = vram__build_linear(b, i, "ssm_f_b.weight", "ssm_dt.bias");
+  i = vram__build_view(b, vram__build_map(b, i, -1), n.width, n.heads, b->tokens);
+  n.gate = vram__build_map(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+  n.gate = vram__build_view(b, n.gate, n.width, n.heads, b->tokens);
+  i = vram__build_linear(b, x, "ssm_beta.weight", NULL);
+  n.beta = vram__build_map(b, vram__build_view(b, i, 1, n.heads, b->tokens), -1);
+  n.state = vram__build_net_state(b, n.width, n.heads);
+  n.q = vram__build_unit(b, n.q);
+  n.k = vram__build_unit(b, n.k);
+  i = vram__build_net_op(b, &n);
+  i = vram__build_node(b, n.width, n.heads, b->tokens, i);
+  x = vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+  gate = vram__build_linear(b, x, "ssm_g_a.weight", NULL);
+  gate = vram__build_linear(b, gate, "ssm_g_b.weight", NULL);
+  gate = vram__build_view(b, gate, n.width, n.heads, b->tokens);
+  i = vram__build_view(b, i, n.width, n.heads, b->tokens);
+  i = vram__build_norm(b, i, "ssm_norm.weight", NULL);
+  i = vram__build_map(b, i, vram__build_map(b, gate, -1));
+  i = vram__build_node(b, n.width * n.heads, b->tokens, 1, i);
+  return vram__build_linear(b, i, "attn_output.weight", NULL);
+}
+
+/* >>llama/graph_gemma    gemma4 and gemma3n: embeddings of each layer, states of several streams
+   (llama.cpp: src/models/gemma4.cpp, gemma3n.cpp) */
+
+/* A second table of words has a row for each layer; what a matrix makes of the first is added. */
+VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
+  const vram_file_tensor *t = vram__build_global(b, "per_layer_token_embd.weight");
+  const uint64_t layers = b->m->n_layer;
+  uint64_t all, width;
+  int32_t i, made;
+  if (!t)
+    return;
+  all = (uint64_t)t->size[t->ndim - 1];
+  width = all / layers;
+  i = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_input(b, b->tokens * 4));
+  i = vram__build_map(b, vram__build_view(b, i, width, layers, b->tokens), -1);
+  vram__build_expand(b, i);
+  made = vram__build_node(b, all, b->tokens, 1, -1);
+  vram__build_multiply(b, made, vram__build_global(b, "per_layer_model_proj.weight"));
+  vram__build_source(b, made, x);
+  made = vram__build_view(b, vram__build_map(b, made, -1), width, layers, b->tokens);
+  made = vram__build_map(b, vram__build_map(b, made, -1), -1);
+  vram__build_with(b, made, vram__build_global(b, "per_layer_proj_norm.weight"));
+  i = vram__build_map(b, vram__build_map(b, made, i), -1);
+  i = vram__build_view(b, i, width, b->tokens, layers);
+  b->each_layer = vram__build_node(b, width, b->tokens, layers, i);
+}
+
+/* A layer's own embeddings, gated by what it made. */
+static int32_t vram__build_own(vram__build *b, int32_t x) {
+  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
+  x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
+  x = vram__build_linear(b, x, "proj.weight", NULL);
+  return vram__build_norm(b, x, "post_norm.weight", NULL);
+}
+
+/* Experts beside a dense feed-forward, each with norms of its own; the router has one, too. */
+static int32_t vram__build_both_forward(vram__build *b, int32_t x) {
+  int32_t dense = vram__build_norm(b, x, "ffn_norm.weight", NULL), experts, logits;
+  dense = vram__build_norm(b, vram__build_dense(b, dense), "post_ffw_norm_1.weight", NULL);
+  experts = vram__build_norm(b, x, "pre_ffw_norm_2.weight", NULL);
+  logits = vram__build_map(b, vram__build_map(b, x, -1), -1);
+  logits = vram__build_with(b, vram__build_map(b, logits, -1),
+                            vram__build_weight(b, "ffn_gate_inp.scale"));
+  logits = vram__build_linear(b, logits, "ffn_gate_inp.weight", NULL);
+  experts = vram__build_moe(b, experts, logits);
+  experts = vram__build_norm(b, experts, "post_ffw_norm_2.weight", NULL);
+  return vram__build_map(b, dense, experts);
+}
+
+VRAM__FN int32_t vram__build_gemma4(vram__build *b, int32_t x, int is_last) {
+  const vram_file_tensor *scale = vram__build_weight(b, "layer_output_scale.weight");
+  int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  (void)is_last;
+  i = vram__build_shared_attention(b, i);
+  x = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), x);
+  if (vram__build_weight(b, "ffn_gate_inp.weight"))
+    i = vram__build_both_forward(b, x);
+  else
+    i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  if (b->each_layer >= 0)
+    i = vram__build_map(b, i, vram__build_own(b, i));
+  return scale ? vram__build_with(b, vram__build_map(b, i, -1), scale) : i;
+}
+
+/* ---- gemma3n: four streams, of which one is computed (AltUp) ---- */
+
+enum {
+  VRAM__BUILD_STREAMS = 4, /* hparams.n_altup */
+  VRAM__BUILD_SPARSE = 10  /* n_layer_sparsity */
+};
+
+/* One stream, or all but the first. */
+static int32_t vram__build_streams(vram__build *b, int32_t x, uint64_t n) {
+  return vram__build_piece(b, x, b->m->n_embd, b->tokens, n);
+}
+
+static int32_t vram__build_sum_rows(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  return vram__build_node(b, 1, n->ne[1], n->ne[2], x);
+}
+
+static int32_t vram__build_magnitude(vram__build *b, int32_t x) {
+  return vram__build_map(b, vram__build_sum_rows(b, vram__build_map(b, x, -1)), -1);
+}
+
+/* Matrices of the other streams, one for each. */
+static int32_t vram__build_other(vram__build *b, int32_t x, const char *name) {
+  const uint64_t others = (uint64_t)VRAM__BUILD_STREAMS - 1;
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, others, -1);
+  vram__build_multiply(b, i, vram__build_global(b, name));
+  vram__build_source(b, i, x);
+  return i;
+}
+
+/* As large as the first stream is. */
+static int32_t vram__build_as_large(vram__build *b, int32_t x, int32_t target) {
+  const int32_t now = vram__build_magnitude(b, x);
+  return vram__build_map(b, vram__build_map(b, x, target), now);
+}
+
+static int32_t vram__build_stack(vram__build *b, int32_t first, int32_t others) {
+  const int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, VRAM__BUILD_STREAMS, first);
+  vram__build_source(b, i, others);
+  return i;
+}
+
+VRAM__FN int32_t vram__build_streams_begin(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, x);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, (uint64_t)VRAM__BUILD_STREAMS - 1, x);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_proj.weight"), target);
+  return vram__build_stack(b, x, i);
+}
+
+VRAM__FN int32_t vram__build_streams_end(vram__build *b, int32_t x) {
+  const int32_t target = vram__build_magnitude(b, vram__build_streams(b, x, 1));
+  int32_t i = vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1);
+  i = vram__build_as_large(b, vram__build_other(b, i, "altup_unembd_proj.weight"), target);
+  x = vram__build_streams(b, x, 1);
+  for (int k = 1; k < VRAM__BUILD_STREAMS; k++)
+    x = vram__build_map(b, x, vram__build_streams(b, i, 1));
+  return vram__build_rows_of(b, vram__build_map(b, x, -1));
+}
+
+/* What the streams have to do with each other, of one of them. */
+static int32_t vram__build_modalities(vram__build *b, int32_t x) {
+  x = vram__build_map(b, vram__build_norm(b, x, "altup_router_norm.weight", NULL), -1);
+  return vram__build_map(b, vram__build_linear(b, x, "altup_router.weight", NULL), -1);
+}
+
+static int32_t vram__build_predict(vram__build *b, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS, width = b->m->n_embd;
+  int32_t all = vram__build_modalities(b, vram__build_streams(b, x, 1)), i;
+  all = vram__build_linear(b, all, "altup_predict_coef.weight", NULL);
+  all = vram__build_view(b, all, n, n, b->tokens);
+  i = vram__build_node(b, n, width, b->tokens, vram__build_view(b, x, n, width, b->tokens));
+  i = vram__build_node(b, width, n, b->tokens, i);
+  vram__build_source(b, i, all);
+  i = vram__build_node(b, width, b->tokens, n, vram__build_view(b, i, width, b->tokens, n));
+  return vram__build_map(b, i, x);
+}
+
+static int32_t vram__build_correct(vram__build *b, int32_t predicted, int32_t x) {
+  const uint64_t n = VRAM__BUILD_STREAMS;
+  int32_t all = vram__build_modalities(b, x), i;
+  i = vram__build_map(b, x, vram__build_streams(b, predicted, 1));
+  all = vram__build_map(b, vram__build_linear(b, all, "altup_correct_coef.weight", NULL), -1);
+  all = vram__build_node(b, 1, b->tokens, n, vram__build_view(b, all, b->tokens, n, 1));
+  i = vram__build_node(b, b->m->n_embd, b->tokens, n, i);
+  return vram__build_map(b, vram__build_map(b, i, all), predicted);
+}
+
+/* The gate of the first layers: what is above the mean by some deviations. */
+static int32_t vram__build_sparse(vram__build *b, int32_t x) {
+  const int32_t mean = vram__build_sum_rows(b, x);
+  int32_t i = vram__build_map(b, vram__build_map(b, x, mean), -1);
+  i = vram__build_map(b, vram__build_map(b, vram__build_sum_rows(b, i), -1), -1);
+  i = vram__build_map(b, mean, vram__build_map(b, i, -1));
+  return vram__build_map(b, vram__build_map(b, x, i), -1);
+}
+
+static int32_t vram__build_sparse_forward(vram__build *b, int32_t x) {
+  const int32_t up = vram__build_linear(b, x, "ffn_up.weight", NULL);
+  int32_t gate = vram__build_linear(b, x, "ffn_gate.weight", NULL);
+  if (b->il < VRAM__BUILD_SPARSE)
+    gate = vram__build_sparse(b, gate);
+  gate = vram__build_map(b, up, vram__build_map(b, gate, -1));
+  return vram__build_linear(b, gate, "ffn_down.weight", NULL);
+}
+
+/* A matrix of low rank beside attention. */
+static int32_t vram__build_laurel(vram__build *b, int32_t x) {
+  int32_t i = vram__build_linear(b, x, "laurel_l.weight", NULL);
+  i = vram__build_linear(b, i, "laurel_r.weight", NULL);
+  return vram__build_map(b, vram__build_norm(b, i, "laurel_post_norm.weight", NULL), x);
+}
+
+VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
+  const int32_t predicted = vram__build_predict(b, x);
+  const int32_t active = vram__build_streams(b, predicted, 1);
+  int32_t i = vram__build_norm(b, active, "attn_norm.weight", NULL), laurel;
+  (void)is_last;
+  laurel = vram__build_laurel(b, i);
+  i = vram__build_shared_attention(b, i);
+  i = vram__build_map(b, vram__build_norm(b, i, "post_attention_norm.weight", NULL), active);
+  x = vram__build_map(b, vram__build_map(b, i, laurel), -1);
+  i = vram__build_sparse_forward(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  i = vram__build_map(b, vram__build_norm(b, i, "post_ffw_norm.weight", NULL), x);
+  x = vram__build_correct(b, predicted, i);
+  i = vram__build_with(b, vram__build_map(b, vram__build_streams(b, x, 1), -1),
+                       vram__build_weight(b, "altup_correct_scale.weight"));
+  i = vram__build_own(b, i);
+  i = vram__build_map(b, vram__build_streams(b, x, (uint64_t)VRAM__BUILD_STREAMS - 1), i);
+  return vram__build_stack(b, vram__build_streams(b, x, 1), i);
+}
+
+/* >>llama/graph_rwkv    rwkv6, rwkv7, and qwen2's layers with their mixing of tokens
+   (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
+   arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
+
+static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
+/* All tokens in a row, and apart by sequence. */
+static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
+}
+
+static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+}
+
+static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
+  return vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, name));
+}
+
+/* The state behind which each sequence's tokens are shifted by one. */
+static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
+  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
+  return i;
+}
+
+/* A matrix, one function of each element, another matrix: of low rank. */
+static int32_t vram__build_low(vram__build *b, int32_t x, const char *first, const char *second,
+                               int has_function) {
+  x = vram__build_linear(b, x, first, NULL);
+  if (has_function)
+    x = vram__build_map(b, x, -1);
+  return vram__build_linear(b, x, second, NULL);
+}
+
+/* Heads of a result: each normed, times a weight, and a bias. */
+static int32_t vram__build_norm_heads(vram__build *b, int32_t x) {
+  const uint64_t head = b->m->wkv_head_size;
+  if (vram__build_weight(b, "time_mix_ln.weight") && vram__build_weight(b, "time_mix_ln.bias")) {
+    x = vram__build_view(b, x, head, b->m->n_embd / head, b->tokens);
+    x = vram__build_map(b, x, -1);
+    vram__build_at(b, x)->flags = 0; /* LayerNorm */
+    x = vram__build_weighted(b, vram__build_view(b, x, b->m->n_embd, b->tokens, 1),
+                             "time_mix_ln.weight");
+    return vram__build_bias(b, x, "time_mix_ln.bias");
+  }
+  return vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+}
+
+/* What the op made, behind it the states, which are stored. `first`: rwkv6's weight among the
+   sources, before the last two of them. */
+static int32_t vram__build_wkv(vram__build *b, const int32_t *source, int n,
+                               const vram_file_tensor *first) {
+  const uint64_t width = b->m->n_embd, head = b->m->wkv_head_size, seq = b->m->n_seq;
+  int32_t i = vram__build_node(b, width, b->tokens + head * seq, 1, -1);
+  for (int k = 0; k < n; k++) {
+    if (first && k + 2 == n)
+      vram__build_with(b, i, first);
+    vram__build_source(b, i, source[k]);
+  }
+  vram__build_foreign(b, vram__build_piece(b, i, width * head * seq, 1, 1), -1);
+  return vram__build_piece(b, i, width * b->tokens, 1, 1);
+}
+
+static int32_t vram__build_heads_apart(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size;
+  return vram__build_view(b, a, head, b->m->n_embd / head, b->tokens);
+}
+
+/* ---- rwkv7 ---- */
+
+/* What a layer has of V is mixed with what the first layer had. */
+static int32_t vram__build_first_value(vram__build *b, int32_t v, int32_t x) {
+  int32_t i;
+  if (b->first_value < 0) {
+    b->first_value = v;
+    return v;
+  }
+  i = vram__build_low(b, x, "time_mix_v1.weight", "time_mix_v2.weight", 0);
+  i = vram__build_map(b, vram__build_weighted(b, i, "time_mix_v0.weight"), -1);
+  i = vram__build_map(b, vram__build_map(b, b->first_value, v), i);
+  return vram__build_map(b, v, i);
+}
+
+static int32_t vram__build_mix7(vram__build *b, int32_t x, int32_t before) {
+  const uint64_t width = b->m->n_embd;
+  const int is_gated =
+      vram__build_weight(b, "time_mix_g1.weight") && vram__build_weight(b, "time_mix_g2.weight");
+  int32_t all, part[6], r, w, k, v, a, g = -1, kk, i, op[7];
+  all = vram__build_node(b, width, b->tokens, is_gated ? 6 : 5, vram__build_map(b, before, x));
+  all = vram__build_map(b, vram__build_weighted(b, all, "time_mix_lerp_fused.weight"), x);
+  for (i = 0; i < 6; i++)
+    part[i] = vram__build_piece(b, all, width, b->tokens, 1);
+  r = vram__build_linear(b, part[0], "time_mix_receptance.weight", NULL);
+  w = vram__build_low(b, part[1], "time_mix_w1.weight", "time_mix_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_w0.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  k = vram__build_linear(b, part[2], "time_mix_key.weight", NULL);
+  v = vram__build_linear(b, part[3], "time_mix_value.weight", NULL);
+  v = vram__build_first_value(b, v, part[3]);
+  if (is_gated)
+    g = vram__build_low(b, part[5], "time_mix_g1.weight", "time_mix_g2.weight", 1);
+  a = vram__build_low(b, part[4], "time_mix_a1.weight", "time_mix_a2.weight", 0);
+  a = vram__build_map(b, vram__build_weighted(b, a, "time_mix_a0.weight"), -1);
+  kk = vram__build_heads_apart(b, vram__build_weighted(b, k, "time_mix_k_k.weight"));
+  kk = vram__build_node(b, b->m->wkv_head_size, width / b->m->wkv_head_size, b->tokens, kk);
+  i = vram__build_weighted(b, k, "time_mix_k_a.weight");
+  k = vram__build_map(b, k, vram__build_map(b, vram__build_map(b, a, i), i));
+  op[0] = r = vram__build_heads_apart(b, r);
+  op[1] = vram__build_heads_apart(b, w);
+  op[2] = k = vram__build_heads_apart(b, k);
+  op[3] = v = vram__build_heads_apart(b, v);
+  op[4] = vram__build_map(b, kk, -1);
+  op[5] = vram__build_map(b, kk, vram__build_heads_apart(b, a));
+  op[6] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_norm_heads(b, vram__build_wkv(b, op, 7, NULL));
+  i = vram__build_map(b, vram__build_map(b, k, r),
+                      vram__build_reshaped(b, vram__build_weight(b, "time_mix_r_k.weight")));
+  i = vram__build_node(b, 1, width / b->m->wkv_head_size, b->tokens, i);
+  i = vram__build_view(b, vram__build_map(b, v, i), width, b->tokens, 1);
+  x = vram__build_map(b, x, i);
+  if (is_gated)
+    x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels7(vram__build *b, int32_t x, int32_t before) {
+  int32_t i = vram__build_map(b, before, x);
+  i = vram__build_map(b, vram__build_weighted(b, i, "channel_mix_lerp_k.weight"), x);
+  i = vram__build_linear(b, i, "channel_mix_key.weight", NULL);
+  i = vram__build_map(b, vram__build_map(b, i, -1), -1);
+  return vram__build_linear(b, i, "channel_mix_value.weight", NULL);
+}
+
+/* ---- rwkv6 ---- */
+
+/* The five mixtures of a token and the one before it: w, k, v, r, g. */
+static void vram__build_mixtures(vram__build *b, int32_t x, int32_t shift, int32_t part[5]) {
+  static const char *const lerp[] = {"time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+                                     "time_mix_lerp_v.weight", "time_mix_lerp_r.weight",
+                                     "time_mix_lerp_g.weight"};
+  const int is_fused = vram__build_weight(b, "time_mix_lerp_fused.weight") != NULL;
+  const uint64_t width = b->m->n_embd;
+  uint64_t rank;
+  int32_t i, all;
+  all = vram__build_map(b, vram__build_weighted(b, shift, "time_mix_lerp_x.weight"), x);
+  all = vram__build_map(b, vram__build_linear(b, all, "time_mix_w1.weight", NULL), -1);
+  rank = vram__build_at(b, all)->ne[0] / 5;
+  all = vram__build_view(b, all, rank, b->tokens, 5);
+  all = vram__build_node(b, rank, b->tokens, 5, all);
+  i = vram__build_node(b, width, b->tokens, 5,
+                       vram__build_reshaped(b, vram__build_weight(b, "time_mix_w2.weight")));
+  vram__build_source(b, i, all);
+  if (is_fused) {
+    i = vram__build_weighted(b, i, "time_mix_lerp_fused.weight");
+    i = vram__build_map(b, vram__build_map(b, i, vram__build_in_a_row(b, shift)),
+                        vram__build_in_a_row(b, x));
+  }
+  for (int k = 0; k < 5; k++) {
+    part[k] = vram__build_piece(b, i, width, b->tokens, 1);
+    if (!is_fused)
+      part[k] = vram__build_map(
+          b, vram__build_map(b, vram__build_weighted(b, part[k], lerp[k]), shift), x);
+  }
+}
+
+/* K or V of fewer heads, for all of them. */
+static int32_t vram__build_all_heads(vram__build *b, int32_t a) {
+  const uint64_t head = b->m->wkv_head_size, all = b->m->n_embd / head;
+  const uint64_t few = b->m->layer[b->il].n_head_kv;
+  if (few && few != all)
+    a = vram__build_node(b, head, all / few, few * b->tokens,
+                         vram__build_view(b, a, head, 1, few * b->tokens));
+  return vram__build_heads_apart(b, a);
+}
+
+static int32_t vram__build_mix6(vram__build *b, int32_t x, int32_t before) {
+  const vram_file_tensor *first = vram__build_weight(b, "time_mix_first.weight");
+  int32_t part[5], op[6], r, k, v, g, w, i;
+  int n = 0;
+  i = vram__build_in_a_row(b, vram__build_map(b, before, x));
+  vram__build_mixtures(b, vram__build_in_a_row(b, x), i, part);
+  r = vram__build_linear(b, part[3], "time_mix_receptance.weight", "time_mix_receptance.bias");
+  k = vram__build_linear(b, part[1], "time_mix_key.weight", "time_mix_key.bias");
+  v = vram__build_linear(b, part[2], "time_mix_value.weight", "time_mix_value.bias");
+  g = vram__build_map(b, vram__build_linear(b, part[4], "time_mix_gate.weight", NULL), -1);
+  k = vram__build_all_heads(b, k);
+  v = vram__build_all_heads(b, v);
+  r = vram__build_heads_apart(b, r);
+  w = vram__build_low(b, part[0], "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", 1);
+  w = vram__build_weighted(b, w, "time_mix_decay.weight");
+  for (i = 0; i < 3; i++)
+    w = vram__build_map(b, w, -1);
+  w = vram__build_heads_apart(b, w);
+  if (!first)
+    k = vram__build_map(b, k, vram__build_map(b, k, w));
+  op[n++] = k;
+  op[n++] = v;
+  op[n++] = r;
+  op[n++] = w;
+  op[n++] = vram__build_state(b, b->m->n_embd_s);
+  x = vram__build_wkv(b, op, n, first);
+  x = first ? vram__build_norm_heads(b, x) : vram__build_view(b, x, b->m->n_embd, b->tokens, 1);
+  x = vram__build_map(b, x, g);
+  return vram__build_linear(b, x, "time_mix_output.weight", NULL);
+}
+
+static int32_t vram__build_channels6(vram__build *b, int32_t x, int32_t before) {
+  const int32_t shift = vram__build_map(b, before, x);
+  int32_t k, r;
+  k = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_k.weight"), x);
+  r = vram__build_map(b, vram__build_weighted(b, shift, "channel_mix_lerp_r.weight"), x);
+  r = vram__build_map(b, vram__build_linear(b, r, "channel_mix_receptance.weight", NULL), -1);
+  k = vram__build_linear(b, k, "channel_mix_key.weight", NULL);
+  k = vram__build_map(b, vram__build_map(b, k, -1), -1);
+  return vram__build_map(b, r, vram__build_linear(b, k, "channel_mix_value.weight", NULL));
+}
+
+/* ---- layers ---- */
+
+static int vram__build_is_7(vram__build *b) {
+  return vram__build_weight(b, "time_mix_w0.weight") != NULL;
+}
+
+static int32_t vram__build_mix_tokens(vram__build *b, int32_t x, int32_t before) {
+  x = vram__build_is_7(b) ? vram__build_mix7(b, x, before) : vram__build_mix6(b, x, before);
+  return vram__build_by_sequence(b, x);
+}
+
+/* The last token of each sequence. */
+static int32_t vram__build_last_token(vram__build *b, int32_t x) {
+  return vram__build_view(b, x, b->m->n_embd, 1, b->m->n_seq);
+}
+
+VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
+  const uint64_t width = b->m->n_embd, seq = b->m->n_seq;
+  const double every = vram__llama_real(b->m, "rescale_every_n_layers");
+  int32_t shift, of_forward, norm, before, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), width, 2, seq);
+  of_forward = vram__build_view(b, shift, width, 1, seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  before = vram__build_before_each(b, vram__build_view(b, shift, width, 1, seq), norm);
+  x = vram__build_map(b, vram__build_mix_tokens(b, norm, before), x);
+  i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
+  before = vram__build_before_each(b, of_forward, i);
+  shift = vram__build_node(b, width, 2, seq, vram__build_last_token(b, norm));
+  vram__build_source(b, shift, vram__build_last_token(b, i));
+  vram__build_foreign(b, vram__build_view(b, shift, width * 2 * seq, 1, 1), -1);
+  x = vram__build_in_a_row(b, x);
+  i = vram__build_in_a_row(b, i);
+  before = vram__build_in_a_row(b, before);
+  if (is_last) {
+    x = vram__build_rows_of(b, x);
+    i = vram__build_rows_of(b, i);
+    before = vram__build_rows_of(b, before);
+  }
+  if (vram__build_is_7(b))
+    return vram__build_map(b, vram__build_channels7(b, i, before), x);
+  i = vram__build_map(b, vram__build_channels6(b, i, before), x);
+  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+}
+
+/* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
+VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
+  int32_t shift, norm, i;
+  x = vram__build_by_sequence(b, x);
+  shift = vram__build_view(b, vram__build_state(b, b->m->n_embd_r), b->m->n_embd, 1, b->m->n_seq);
+  norm = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
+  i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
+  vram__build_foreign(b, vram__build_last_token(b, norm), -1);
+  x = vram__build_in_a_row(b, vram__build_map(b, i, x));
+  if (is_last)
+    x = vram__build_rows_of(b, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_indexer    which cells each token attends to: deepseek32, glm-dsa
+   (llama.cpp: src/models/deepseek32.cpp; llama-graph.cpp, build_attn of llm_graph_input_attn_k_dsa)
+ */
+
+/* Has ggml-cuda a kernel of the scores (ggml_cuda_lightning_indexer_supported)? */
+static int vram__build_has_indexer(uint64_t head, uint64_t heads, vram_dtype type) {
+  return head == 128 && (heads == 32 || heads == 64) && type != VRAM_IQ4_NL;
+}
+
+/* Rotated, as caches of indexers always are. */
+static int32_t vram__build_index_part(vram__build *b, int32_t a, uint64_t head, uint64_t heads) {
+  int32_t i;
+  a = vram__build_rope(b, vram__build_view(b, a, head, heads, b->tokens));
+  if (b->index_rotation < 0) {
+    uint64_t n = 64;
+    while (head % (n * 2) == 0)
+      n *= 2;
+    b->index_rotation = vram__build_input(b, n * n * 4);
+  }
+  i = vram__build_node(b, head, heads, b->tokens, b->index_rotation);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+/* Scores of all cells for each token; the best are chosen. `latent`: Q before its last matrix. A
+   layer without an indexer has what the one before it chose. */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
+  const int32_t c = b->m->layer[b->il].cache + 1; /* that of the indexer is the next */
+  const vram_file_tensor *t = vram__build_weight(b, "indexer.attn_q_b.weight");
+  const double top = vram__llama_real(b->m, "attention.indexer.top_k");
+  const uint64_t head = b->m->indexer_head_size;
+  uint64_t heads, cells, streams, each, most;
+  int32_t q, k, w, i;
+  if (!t || !vram__llama_is_indexed(b->m, b->il))
+    return;
+  heads = head ? vram__build_width(t) / head : 0;
+  cells = b->m->cache[c].cells;
+  streams = b->m->cache[c].streams;
+  each = streams ? b->tokens / streams : 0;
+  q = vram__build_linear(b, latent, "indexer.attn_q_b.weight", NULL);
+  q = vram__build_index_part(b, q, head, heads);
+  k = vram__build_linear(b, x, "indexer.attn_k.weight", NULL);
+  b->flags |= VRAM__BUILD_MEAN;
+  k = vram__build_norm(b, k, "indexer.k_norm.weight", "indexer.k_norm.bias");
+  b->flags &= ~VRAM__BUILD_MEAN;
+  k = vram__build_index_part(b, k, head, 1);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_foreign(b, vram__build_view(b, k, head, b->tokens, 1), b->k_index[c]);
+  w = vram__build_linear(b, x, "indexer.proj.weight", NULL);
+  w = vram__build_map(b, vram__build_view(b, w, heads, each, streams), -1);
+  i = vram__build_node(b, cells, each, streams,
+                       vram__build_view(b, q, head, heads * each, streams));
+  vram__build_source(
+      b, i, vram__build_cached(b, b->m->k_type, head, vram__product_or_overflow(cells, streams)));
+  vram__build_source(b, i, w);
+  if (b->mask[c] < 0)
+    b->mask[c] = vram__build_input(b, vram__product_or_overflow(b->tokens * 2, cells));
+  vram__build_source(b, i, b->mask[c]);
+  if (!vram__build_has_indexer(head, heads, b->m->k_type))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  most = top > 0 && top < (double)cells ? (uint64_t)top : cells;
+  i = vram__build_node(b, most, each, streams, i);
+  b->chosen = vram__build_node(b, most, each, streams, i);
+}
+
+/* The mask with all cells hidden but those that were chosen. */
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams) {
+  const uint64_t each = streams ? b->tokens / streams : 0, bytes = vram__build_at(b, mask)->bytes;
+  const uint64_t most = vram__build_at(b, b->chosen)->ne[0];
+  int32_t hidden, zeros, i;
+  vram__build_at(b, mask)->ne[0] = cells;
+  vram__build_at(b, mask)->ne[1] = each;
+  vram__build_at(b, mask)->ne[2] = streams;
+  hidden = vram__build_map(b, mask, -1);
+  vram__build_at(b, hidden)->bytes = bytes;
+  hidden = vram__build_view(b, hidden, 1, cells, b->tokens);
+  zeros = vram__build_input(b, vram__product_or_overflow(most * 4, b->tokens));
+  vram__build_at(b, zeros)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, zeros)->buffer = -1;
+  vram__build_at(b, zeros)->ne[1] = most;
+  vram__build_at(b, zeros)->ne[2] = b->tokens;
+  i = vram__build_over(b, hidden, vram__build_map(b, zeros, -1),
+                       vram__build_view(b, b->chosen, most, each, streams));
+  i = vram__build_map(b, vram__build_view(b, i, cells, each, streams), mask);
+  vram__build_at(b, i)->bytes = bytes;
+  return i;
+}
+
+/* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
+   and an encoder's (llama.cpp: src/models/t5.cpp) */
+
+/* A bias of the scores by the distance of two tokens, [cells, tokens, heads]: rows of a table of
+   the layer's, or of the first. They are taken where the table lies. */
+static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
+  const uint32_t il = b->il;
+  const uint64_t heads = b->m->layer[il].n_head, all = vram__product_or_overflow(cells, b->tokens);
+  const vram_file_tensor *t = vram__build_weight(b, "attn_rel_b.weight");
+  int32_t i;
+  if (!t) {
+    b->il = 0;
+    t = vram__build_weight(b, "attn_rel_b.weight");
+    b->il = il;
+  }
+  if (!t) {
+    b->g->is_full = 1;
+    return b->buckets;
+  }
+  if (b->buckets < 0)
+    b->buckets = vram__build_input(b, vram__product_or_overflow(all, 4));
+  i = vram__build_node(b, heads, all, 1, -1);
+  vram__build_taken(b, i, t);
+  vram__build_source(b, i, vram__build_view(b, b->buckets, all, 1, 1));
+  return vram__build_node(b, cells, b->tokens, heads,
+                          vram__build_view(b, i, cells, b->tokens, heads));
+}
+
+/* Over what the encoder made of as many tokens as there were in training. */
+static int32_t vram__build_cross(vram__build *b, int32_t x) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  const uint64_t there = b->m->n_ctx_train;
+  vram__build_qkv a;
+  if (b->crossed < 0) {
+    b->crossed = vram__build_input(b, vram__product_or_overflow(there * 4, b->m->n_embd));
+    vram__build_at(b, b->crossed)->ne[0] = b->m->n_embd;
+    vram__build_at(b, b->crossed)->ne[1] = there;
+    b->crossed_mask = vram__build_input(
+        b, vram__product_or_overflow(b->tokens * (b->m->flash_attention ? 2 : 4), there));
+  }
+  a.gate = -1;
+  a.q = vram__build_linear(b, x, "cross_attn_q.weight", NULL);
+  a.k = vram__build_linear(b, b->crossed, "cross_attn_k.weight", NULL);
+  a.v = vram__build_linear(b, b->crossed, "cross_attn_v.weight", NULL);
+  a.q = vram__build_view(b, a.q, y->head_k, y->n_head, b->tokens);
+  a.k = vram__build_view(b, a.k, y->head_k, y->n_head_kv, there);
+  a.v = vram__build_view(b, a.v, y->head_v, y->n_head_kv, there);
+  x = vram__build_among(b, a, b->crossed_mask, -1);
+  return vram__build_linear(b, x, "cross_attn_o.weight", NULL);
+}
+
+static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+VRAM__FN int32_t vram__build_t5(vram__build *b, int32_t x, int is_last) {
+  const vram_llama_cache *c = b->m->cache + b->m->layer[b->il].cache;
+  int32_t i, bias;
+  b->stack = "dec.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, vram__product_or_overflow(c->cells, c->streams));
+  i = vram__build_over_cache(b, vram__build_project(b, i), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_cross(b, vram__build_norm(b, x, "cross_attn_norm.weight", NULL));
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) {
+  int32_t i, bias;
+  b->stack = "enc.";
+  i = vram__build_norm(b, x, "attn_norm.weight", NULL);
+  bias = vram__build_distances(b, b->tokens);
+  i = vram__build_among(b, vram__build_project(b, i), vram__build_mask(b, 0, b->tokens), bias);
+  i = vram__build_linear(b, i, "attn_o.weight", NULL);
+  return vram__build_t5_end(b, i, x, is_last);
+}
+
+/* >>llama/graph_layers    layers of a shape of their own (llama.cpp: src/models) */
+
+/* bert: norms behind the sums. */
+VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, x);
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
+  if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
+    i = vram__build_map(b, i, x);
+    i = vram__build_norm(b, i, "attn_norm_2.weight", "attn_norm_2.bias");
+  }
+  x = i;
+  i = vram__build_forward(b, x, -1);
+  i = vram__build_map(b, i, x);
+  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
+}
+
+/* arctic: a dense feed-forward behind attention, experts beside both. */
+VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  i = vram__build_map(b, i, x);
+  dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
+  dense = vram__build_map(b, dense, i);
+  i = vram__build_moe(b, vram__build_norm(b, x, "ffn_norm_exps.weight", NULL), -1);
+  return vram__build_map(b, i, dense);
+}
+
+/* deci: a layer may lack attention, or have a matrix in its place; it may lack the feed-forward,
+   and then nothing takes what attention made. */
+VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
+  const vram__llama_layer *y = b->m->layer + b->il;
+  int32_t i = x, before = x;
+  if (y->n_head)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  if (y->n_head)
+    i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  if (!y->n_ff)
+    return before;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (y->n_head)
+    i = vram__build_map(b, i, x);
+  x = i;
+  i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  return vram__build_map(b, i, x);
+}
+
+/* grovemoe: experts, and of what they make those of their groups, by the same logits. */
+VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
+  int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  x = vram__build_map(b, i, x);
+  i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
+  logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
+  i = vram__build_moe(b, i, logits);
+  group = vram__build_chunks(b, i, logits);
+  i = vram__build_map(b, i, vram__build_map(b, group, -1));
+  return vram__build_map(b, i, x);
+}
+
+/* chameleon: its norms may be behind attention and feed-forward, which then takes what attention
+   made without the layer's input. */
+VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
+  const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
+  const int is_after = v && v->number.u;
+  int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
+  if (is_last) {
+    i = vram__build_rows_of(b, i);
+    x = vram__build_rows_of(b, x);
+  }
+  if (is_after)
+    i = vram__build_norm(b, i, "attn_norm.weight", NULL);
+  x = vram__build_map(b, i, x);
+  i = vram__build_dense(b, is_after ? i : vram__build_norm(b, x, "ffn_norm.weight", NULL));
+  if (is_after)
+    i = vram__build_norm(b, i, "ffn_norm.weight", NULL);
+  return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_output    what a graph ends with: logits, embeddings and what is pooled of them
+   (llama.cpp: src/models; llama-graph.cpp, build_pooling, build_dense_out) */
+
+/* The output's norm; lfm2, neo-bert and t5 call it otherwise. */
+static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
+  static const char *const names[] = {"output_norm.weight", "dec.output_norm.weight",
+                                      "enc.output_norm.weight"};
+  const vram_file_tensor *t = NULL;
+  if (b->m->row->flags & VRAM__LLAMA_NORM_OUT)
+    return vram__build_global(b, "token_embd_norm.weight");
+  for (uint32_t i = 0; i < sizeof names / sizeof *names && !t; i++)
+    t = vram__build_global(b, names[i]);
+  return t;
+}
+
+/* Embeddings: what is behind the output's norm. */
+static int32_t vram__build_embeddings(vram__build *b, int32_t x) {
+  const vram_file_tensor *weight = vram__build_output_norm(b);
+  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
+  if (weight || (b->flags & VRAM__BUILD_NO_WEIGHTS)) {
+    x = vram__build_map(b, x, -1);
+    if (b->flags & VRAM__BUILD_MEAN)
+      vram__build_at(b, x)->flags = 0;
+  }
+  if (weight)
+    x = vram__build_with(b, vram__build_map(b, x, -1), weight);
+  if (bias)
+    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* A global matrix times a, and a bias if the model has one. */
+static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, const char *bias) {
+  const vram_file_tensor *t = vram__build_global(b, name), *add = vram__build_global(b, bias);
+  if (t) {
+    int32_t i = vram__build_node(b, vram__build_width(t), vram__build_at(b, a)->ne[1], 1, -1);
+    vram__build_multiply(b, i, t);
+    vram__build_source(b, i, a);
+    a = i;
+  }
+  return add ? vram__build_with(b, vram__build_map(b, a, -1), add) : a;
+}
+
+/* chameleon: logits again, with those of 8192 words of images set. */
+static int32_t vram__build_without_images(vram__build *b, int32_t x) {
+  const vram__graph_node *n = vram__build_at(b, x);
+  const int32_t set = vram__build_input(b, 8192 * 4);
+  int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
+  vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
+  vram__build_source(b, i, vram__build_view(b, set, 1, 1, 1));
+  return i;
+}
+
+static int32_t vram__build_logits(vram__build *b, int32_t x) {
+  if (b->flags & VRAM__BUILD_SCALE_NORM)
+    x = vram__build_map(b, x, -1);
+  x = vram__build_matrix(
+      b, x, vram__build_global(b, "output.weight") ? "output.weight" : "token_embd.weight",
+      "output.bias");
+  if (b->flags & VRAM__BUILD_SCALE_LOGITS)
+    x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_SET_LOGITS)
+    x = vram__build_without_images(b, x);
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  return x;
+}
+
+/* ---- pooling ---- */
+
+/* The mean of each sequence's rows, or one row of each. */
+static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) {
+  const uint64_t width = vram__build_at(b, x)->ne[0], rows = vram__build_at(b, x)->ne[1];
+  int32_t i;
+  if (!is_mean) {
+    i = vram__build_node(b, width, b->m->n_seq, 1, x);
+    vram__build_source(b, i, vram__build_input(b, (uint64_t)b->m->n_seq * 4));
+    return i;
+  }
+  if (rows != b->tokens)
+    b->g->is_full = 1; /* llama.cpp stops */
+  i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
+  i = vram__build_node(b, width, b->m->n_seq, 1, i);
+  vram__build_source(b, i,
+                     vram__build_input(b, vram__product_or_overflow(b->tokens * 4, b->m->n_seq)));
+  return i;
+}
+
+/* A reranker's score of each sequence. */
+static int32_t vram__build_rank(vram__build *b, int32_t x) {
+  const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
+  const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
+  const double said = vram__llama_real(b->m, "classifier.pooling_type");
+  x = vram__build_of_sequences(b, x,
+                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  if (vram__build_global(b, "cls.weight")) {
+    x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
+    if (norm) {
+      x = vram__build_map(b, x, -1);
+      vram__build_at(b, x)->flags = 0;
+      x = vram__build_with(b, vram__build_map(b, x, -1), norm);
+    }
+  }
+  if (vram__build_global(b, "cls.output.weight"))
+    x = vram__build_matrix(b, x, "cls.output.weight", "cls.output.bias");
+  if (vram__text_is(b->m->arch, b->m->arch_len, "qwen3") ||
+      vram__text_is(b->m->arch, b->m->arch_len, "qwen3vl"))
+    x = vram__build_map(b, x, -1);
+  return x;
+}
+
+static vram_llama_pooling vram__build_pooling(const vram__llama *m) {
+  const vram_file_value *said = vram__llama_get(m, "pooling_type");
+  if (m->options->pooling)
+    return m->options->pooling;
+  return said && said->number.u <= 4 ? (vram_llama_pooling)(said->number.u + 1)
+                                     : VRAM_LLAMA_POOLING_NONE;
+}
+
+static void vram__build_pool(vram__build *b, int32_t x) {
+  const vram_llama_pooling how = vram__build_pooling(b->m);
+  if (how == VRAM_LLAMA_POOLING_RANK)
+    x = vram__build_rank(b, x);
+  else if (how != VRAM_LLAMA_POOLING_NONE)
+    x = vram__build_of_sequences(b, x, how == VRAM_LLAMA_POOLING_MEAN);
+  x = vram__build_matrix(b, x, "dense_2.weight", "dense_2.bias");
+  x = vram__build_matrix(b, x, "dense_3.weight", "");
+  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  vram__build_expand(b, x);
+}
+
+VRAM__FN void vram__build_end(vram__build *b, int32_t x) {
+  const int has_logits =
+      !(b->m->row->flags & VRAM__LLAMA_NO_OUTPUT) && !(b->flags & VRAM__BUILD_NO_LOGITS);
+  int32_t end;
+  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
+  x = vram__build_embeddings(b, x);
+  if (b->flags & VRAM__BUILD_ROWS_NORM) {
+    x = vram__build_rows_of(b, x);
+    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
+  }
+  end = has_logits ? vram__build_logits(b, x) : x;
+  vram__build_expand(b, end);
+  if (b->m->options->embeddings)
+    vram__build_pool(b, x);
 }
 
 /* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
@@ -66149,7 +73697,29 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "attn_output_norm",
                                                   "layer_output_norm",
                                                   "post_attention_norm",
+                                                  "attn_sub_norm",
+                                                  "attn_gate",
+                                                  "attn_kv_b",
+                                                  "attn_o",
+                                                  "attn_rel_b",
+                                                  "cross_attn_norm",
+                                                  "cross_attn_q",
+                                                  "cross_attn_k",
+                                                  "cross_attn_v",
+                                                  "cross_attn_o",
+                                                  "cross_attn_rel_b",
                                                   "ffn_norm",
+                                                  "ffn_sub_norm",
+                                                  "ffn_norm_exps",
+                                                  "ffn_gate_up_exps",
+                                                  "ffn_up_chexps",
+                                                  "ffn_gate_chexps",
+                                                  "ffn_down_chexps",
+                                                  "vis_attn_qkv",
+                                                  "vis_attn_output",
+                                                  "vis_gate",
+                                                  "vis_up",
+                                                  "vis_down",
                                                   "post_ffw_norm",
                                                   "ffn_up",
                                                   "ffn_gate",
@@ -66163,6 +73733,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ffn_gate_shexp",
                                                   "ffn_down_shexp",
                                                   "ssm_in",
+                                                  "time_mix_ln",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
                                                   "ssm_conv1d",
                                                   "ssm_x",
                                                   "ssm_dt",
@@ -66171,27 +73745,118 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
+                                                  "attn_gate",
+                                                  "ffn_latent_down",
+                                                  "ffn_latent_up",
+                                                  "inp_gate",
+                                                  "proj",
+                                                  "post_norm",
+                                                  "layer_output_scale",
+                                                  "post_ffw_norm_1",
+                                                  "post_ffw_norm_2",
+                                                  "pre_ffw_norm_2",
+                                                  "altup_correct_coef",
+                                                  "altup_correct_scale",
+                                                  "altup_predict_coef",
+                                                  "altup_router",
+                                                  "altup_router_norm",
+                                                  "laurel_l",
+                                                  "laurel_r",
+                                                  "laurel_post_norm",
+                                                  "time_mix_w0",
+                                                  "time_mix_w1",
+                                                  "time_mix_w2",
+                                                  "time_mix_a0",
+                                                  "time_mix_a1",
+                                                  "time_mix_a2",
+                                                  "time_mix_v0",
+                                                  "time_mix_v1",
+                                                  "time_mix_v2",
+                                                  "time_mix_g1",
+                                                  "time_mix_g2",
+                                                  "time_mix_k_k",
+                                                  "time_mix_k_a",
+                                                  "time_mix_r_k",
+                                                  "time_mix_lerp_x",
+                                                  "time_mix_lerp_w",
+                                                  "time_mix_lerp_k",
+                                                  "time_mix_lerp_v",
+                                                  "time_mix_lerp_r",
+                                                  "time_mix_lerp_g",
+                                                  "time_mix_lerp_fused",
+                                                  "time_mix_first",
+                                                  "time_mix_decay",
+                                                  "time_mix_decay_w1",
+                                                  "time_mix_decay_w2",
+                                                  "time_mix_key",
+                                                  "time_mix_value",
+                                                  "time_mix_receptance",
+                                                  "time_mix_gate",
+                                                  "time_mix_ln",
+                                                  "time_mix_output",
+                                                  "channel_mix_lerp_k",
+                                                  "channel_mix_lerp_r",
+                                                  "channel_mix_key",
+                                                  "channel_mix_value",
+                                                  "channel_mix_receptance",
+                                                  "indexer.k_norm",
+                                                  "indexer.proj",
+                                                  "indexer.attn_k",
+                                                  "indexer.attn_q_b",
+                                                  "ssm_ba",
+                                                  "ssm_alpha",
+                                                  "ssm_beta",
+                                                  "ssm_conv1d_q",
+                                                  "ssm_conv1d_k",
+                                                  "ssm_conv1d_v",
+                                                  "ssm_f_a",
+                                                  "ssm_f_b",
+                                                  "ssm_g_a",
+                                                  "ssm_g_b",
                                                   "shortconv.conv",
                                                   "shortconv.in_proj",
                                                   "shortconv.out_proj",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {
-    "attn_norm",   "attn_norm_2", "attn_q",           "attn_k",
-    "attn_v",      "attn_qkv",    "attn_output",      "ffn_norm",
-    "ffn_up",      "ffn_gate",    "ffn_down",         "ffn_gate_inp",
-    "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",    "ffn_down_exps",
-    "ssm_conv1d",  "ssm_dt",      "attn_output_norm", "layer_output_norm",
-    NULL};
+static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
+                                                 "attn_q",           "attn_k",
+                                                 "attn_v",           "attn_qkv",
+                                                 "attn_output",      "ffn_norm",
+                                                 "ffn_up",           "ffn_gate",
+                                                 "ffn_down",         "ffn_gate_inp",
+                                                 "exp_probs_b",      "ffn_up_exps",
+                                                 "ffn_gate_exps",    "ffn_down_exps",
+                                                 "ssm_conv1d",       "ssm_dt",
+                                                 "attn_output_norm", "layer_output_norm",
+                                                 "attn_q_norm",      "attn_k_norm",
+                                                 "time_mix_ln",      "time_mix_key",
+                                                 "time_mix_value",   "time_mix_receptance",
+                                                 "indexer.k_norm",   NULL};
 
-static const char *const vram__known_globals[] = {
-    "token_embd.weight",         "output.weight",
-    "output_norm.weight",        "output_norm.bias",
-    "position_embd.weight",      "token_types.weight",
-    "token_embd_norm.weight",    "token_embd_norm.bias",
-    "rope_freqs.weight",         "rope_factors_long.weight",
-    "rope_factors_short.weight", NULL};
+static const char *const vram__known_globals[] = {"token_embd.weight",
+                                                  "output.weight",
+                                                  "output_norm.weight",
+                                                  "output_norm.bias",
+                                                  "output.bias",
+                                                  "enc.output_norm.weight",
+                                                  "dec.output_norm.weight",
+                                                  "dense_2.weight",
+                                                  "dense_2.bias",
+                                                  "dense_3.weight",
+                                                  "position_embd.weight",
+                                                  "token_types.weight",
+                                                  "token_embd_norm.weight",
+                                                  "token_embd_norm.bias",
+                                                  "rope_freqs.weight",
+                                                  "per_layer_token_embd.weight",
+                                                  "per_layer_model_proj.weight",
+                                                  "per_layer_proj_norm.weight",
+                                                  "altup_proj.weight",
+                                                  "altup_unembd_proj.weight",
+                                                  "rope_factors_long.weight",
+                                                  "rope_factors_short.weight",
+                                                  NULL};
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -66206,9 +73871,14 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
 }
 
 /* "blk.N.NAME", N below that of the layers that are computed. */
-static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
+static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
   uint32_t len = t->name_len, i = 4, layer = 0;
+  if ((m->row->flags & VRAM__LLAMA_TWO_STACKS) && len > 8 &&
+      vram__text_equal(name + 4, "blk.", 4)) {
+    name += 4; /* "enc.", "dec." */
+    len -= 4;
+  }
   if (len < 6 || !vram__text_equal(name, "blk.", 4))
     return vram__known_is_in(vram__known_globals, name, len) ||
            (len > 3 && vram__text_equal(name, "cls", 3)); /* of embeddings */
@@ -66222,26 +73892,36 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t) {
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
     return vram__known_is_in(vram__known_biases, name, len - 5);
+  if (vram__known_ends(name, len, ".scale"))
+    return (flags & VRAM__BUILD_SCALES) || /* the latter two: gemma4 */
+           vram__text_is(name, len, "ffn_gate_inp.scale") ||
+           vram__text_is(name, len, "ffn_down_exps.scale");
+  if (vram__text_is(name, len, "post_attention_norm") ||
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
+  if (vram__text_is(name, len, "exp_probs_b"))
+    return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
 }
 
 /* Keys by which llama.cpp adds nodes that are not built here. */
-static int vram__known_keys(const vram__llama *m, uint32_t flags) {
-  static const char *const none[] = {"attention.clamp_kqv", "attention.temperature_scale",
-                                     "ssm.dt_b_c_rms"};
-  for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const double x = vram__llama_real(m, none[i]);
-    if (x < 0 || x > 0)
-      return 0;
-  }
-  return (!vram__llama_get(m, "rope.dimension_sections") || (flags & VRAM__BUILD_FOUR_POSITIONS)) &&
-         m->expert_gating <= 2 && m->n_expert_group <= 1;
+static int vram__known_keys(const vram__llama *m, uint64_t flags) {
+  const double x = vram__llama_real(m, "ssm.dt_b_c_rms");
+  if (x < 0 || x > 0)
+    return 0;
+  if (vram__llama_get(m, "attention.rope_pattern") || vram__llama_get(m, "deepstack_mapping"))
+    return 0; /* granite: layers of their own kind, one by one */
+  return (!vram__llama_get(m, "rope.dimension_sections") ||
+          (flags & (VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_FOUR_SAID))) &&
+         m->expert_gating <= 2;
 }
 
-VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
+VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags) {
   const vram_file_tensor *t;
   for (t = m->file->tensor_first; t; t = t->next)
-    if (!vram__known_tensor(m, t))
+    if (!vram__known_tensor(m, t, flags))
       return 0;
   return vram__known_keys(m, flags);
 }
@@ -66250,6 +73930,8 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint32_t flags) {
    (ggml_cuda_should_use_topk_moe). */
 VRAM__FN int vram__build_is_fused(const vram__build *b) {
   const uint32_t n = b->m->n_expert;
+  if (b->m->n_expert_group > 1 || (b->flags & VRAM__BUILD_GROVE))
+    return 0; /* other ops are between */
   return (!(n & (n - 1)) && n <= 512) || n == 288 || n == 576;
 }
 
@@ -66263,20 +73945,27 @@ typedef struct vram__build_row {
   const char *name;
   vram__build_layer layer;
   vram__build_part state; /* what a recurrent layer has in place of attention */
-  uint32_t flags;
+  uint64_t flags;
 } vram__build_row;
 
 /* ---- layers ---- */
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
+/* Are output rows chosen in the last layer, and not behind it? */
+VRAM__FN int vram__build_has_rows(const vram__build *b) {
+  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
+}
+
 /* What makes one token of others: attention, or a state. */
-static int32_t vram__build_mix(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
+  if (vram__build_weight(b, "attn_kv_b.weight"))
+    return vram__build_unpacked(b, x);
   return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
 }
 
@@ -66290,25 +73979,67 @@ static int32_t vram__build_scaled(vram__build *b, int32_t a) {
   return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
 }
 
+/* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
+typedef struct vram__build_norms {
+  const char *mixed, *forward, *forward_bias, *done;
+} vram__build_norms;
+
+static vram__build_norms vram__build_norms_of(vram__build *b) {
+  static const char after[] = "post_attention_norm.weight", output[] = "attn_output_norm.weight";
+  const int is_plain = vram__build_weight(b, "post_ffw_norm") != NULL; /* plamo3 */
+  vram__build_norms n;
+  n.mixed = is_plain ? "post_attention_norm" : after;
+  n.forward = "ffn_norm.weight";
+  n.forward_bias = "ffn_norm.bias";
+  n.done = is_plain ? "post_ffw_norm" : "post_ffw_norm.weight";
+  if (b->flags & VRAM__BUILD_NORMS_DBRX) {
+    n.forward = output;
+  } else if (b->flags & VRAM__BUILD_NORMS_GROK) {
+    n.mixed = output;
+    if (vram__build_weight(b, "layer_output_norm.weight"))
+      n.done = "layer_output_norm.weight";
+  } else if (!(b->flags & (VRAM__BUILD_NORM_AFTER | VRAM__BUILD_NO_WEIGHTS)) &&
+             !vram__build_weight(b, n.forward)) {
+    n.mixed = ""; /* that behind attention is the feed-forward's */
+    n.forward = after;
+    n.forward_bias = "";
+    if (!vram__build_weight(b, after))
+      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  }
+  return n;
+}
+
+/* A norm of a layer's input or of its feed-forward's, which may be without a weight. */
+static int32_t vram__build_norm_input(vram__build *b, int32_t x, const char *name,
+                                      const char *bias) {
+  if (!(b->flags & VRAM__BUILD_NO_WEIGHTS))
+    return vram__build_norm(b, x, name, bias);
+  x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, x)->flags = 0;
+  return x;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
-  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  const vram__build_norms n = vram__build_norms_of(b);
+  int32_t i, logits = -1;
+  if (b->flags & VRAM__BUILD_ROUTED_BEFORE)
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+  i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (b->flags & VRAM__BUILD_ROWS_AFTER)
+    i = vram__build_norm(b, i, n.mixed, NULL);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
+    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
   }
-  if (is_before)
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-  else if (!vram__build_weight(b, "post_attention_norm.weight"))
-    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
+    i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_norm_input(b, x, n.forward, n.forward_bias);
+  i = vram__build_forward(b, i, logits);
+  i = vram__build_norm(b, i, n.done, NULL);
   i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
@@ -66323,12 +74054,14 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last) {
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
-  norm = vram__build_forward(b, norm);
+  norm = vram__build_forward(b, norm, -1);
+  if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
+    return vram__build_map(b, vram__build_map(b, i, norm), x);
   if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
     return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
@@ -66345,7 +74078,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
-  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
 
@@ -66354,26 +74087,12 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
+  i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
   return vram__build_map(b, i, x);
-}
-
-/* bert: norms behind the sums. */
-static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
-  int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_map(b, i, x);
-  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
-  i = vram__build_forward(b, x);
-  i = vram__build_map(b, i, x);
-  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
 }
 
 static const vram__build_row vram__build_rows[] = {
@@ -66388,9 +74107,10 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -66400,12 +74120,12 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_TEMPERED},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
@@ -66434,7 +74154,7 @@ static const vram__build_row vram__build_rows[] = {
     {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"chatglm", vram__build_plain, NULL, 0},
     {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
-    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE | VRAM__BUILD_CLAMPS},
     {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
@@ -66451,7 +74171,107 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"jina-bert-v2", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"jina-bert-v3", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"modern-bert", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"neo-bert", vram__build_plain, NULL, 0},
+    {"eurobert", vram__build_plain, NULL, 0},
+    {"gemma-embedding", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_NO_LOGITS},
+    {"dream", vram__build_plain, NULL, 0},
+    {"llada", vram__build_plain, NULL, 0},
+    {"llada-moe", vram__build_plain, NULL, 0},
+    {"rnd1", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_Q | VRAM__BUILD_ATTENTION_FIRST},
+    {"phimoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
+    {"grok", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_CAP_SCORES | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_NORMS_GROK | VRAM__BUILD_DENSE_TOO | VRAM__BUILD_SCALE_LOGITS},
+    {"dbrx", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NORMS_DBRX | VRAM__BUILD_CLAMPS},
+    {"olmo", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NO_WEIGHTS | VRAM__BUILD_CLAMPS},
+    {"apertus", vram__build_plain, NULL, 0},
+    {"refact", vram__build_plain, NULL, VRAM__BUILD_NO_ROPE},
+    {"jais", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"arctic", vram__build_arctic, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"deci", vram__build_deci, NULL, 0},
+    {"smallthinker", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROUTED_BEFORE},
+    {"bailingmoe2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minicpm3", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_NORM},
+    {"plm", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"mistral4", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED | VRAM__BUILD_WIDE_DOWN},
+    {"exaone-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING},
+    {"afmoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_OF_FOUR |
+         VRAM__BUILD_ROWS_AFTER},
+    {"laguna", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"cohere2moe", vram__build_parallel, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROPE_LEADING |
+         VRAM__BUILD_ROWS_NORM | VRAM__BUILD_HALVES | VRAM__BUILD_SCALE_LOGITS},
+    {"grovemoe", vram__build_grove, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_GROVE},
+    {"plamo", vram__build_parallel, NULL, VRAM__BUILD_ATTENTION_NEXT},
+    {"plamo3", vram__build_plain, NULL, 0},
+    {"openelm", vram__build_plain, NULL, VRAM__BUILD_INPUT_FIRST},
+    {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
+    {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
+    {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
+    {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
+    {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
 
 /* NULL: no rule builds this graph. */
@@ -66464,10 +74284,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -66494,7 +74318,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -66509,60 +74333,37 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
-}
-
-/* lfm2 calls it otherwise. */
-static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
-  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
-                                                                       : "output_norm.weight");
-}
-
-static int32_t vram__build_logits(vram__build *b, int32_t x) {
-  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  int32_t i;
-  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
-  x = vram__build_map(b, x, -1);
-  if (b->flags & VRAM__BUILD_MEAN)
-    vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
-  if (bias)
-    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
-  if (b->flags & VRAM__BUILD_ROWS_NORM) {
-    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  vram__build_source(b, i, x);
-  x = i;
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
-    x = vram__build_logits(b, x);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
-  vram__build_expand(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
+  vram__build_end(b, x);
 }
 
 /* ---- entry ---- */
@@ -66571,29 +74372,39 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
-static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
   const double residual = vram__llama_real(m, "residual_scale");
   const double input = vram__llama_real(m, "embedding_scale");
@@ -66601,10 +74412,17 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
-  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
+  if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
+    flags |= VRAM__BUILD_ROPE_OF_FOUR;
+  if ((flags & VRAM__BUILD_ROPE_LEADING) &&
+      !(vram__llama_real(m, "attention.layer_norm_rms_epsilon") > 0))
+    flags |= VRAM__BUILD_MEAN;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS) || (flags & VRAM__BUILD_SCALE_INPUT)) /* not granite */
     return flags;
   if (!(residual < 0 || residual > 0))
-    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+    flags &= ~VRAM__BUILD_SCALE_SUMS;
   if (input < 0 || input > 0)
     flags |= VRAM__BUILD_SCALE_INPUT;
   if (rope && !rope->number.u)
@@ -66612,37 +74430,12 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel, scans of several
-   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are; latent attention of several sequences on the host; on several devices, a
-   cache of which K or V alone is quantised. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  const vram_file_tensor *t;
-  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
-                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
-  if (!m->ndevice)
-    return 0;
-  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
-    return 1;
-  if (m->ndevice > 1 &&
-      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
-    return 1;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
-}
-
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -66653,9 +74446,12 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
+  b->stack = "";
+  b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -66758,7 +74554,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
   uint64_t rows = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   if (rows > m->n_outputs)
     rows = m->n_outputs;
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY ||
+      (m->row->flags & (VRAM__LLAMA_TWO_STACKS | VRAM__LLAMA_ONE_TABLE)))
     return 0;
   if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
     return 0; /* a device may compute what the host has */
@@ -66770,8 +74567,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])
@@ -66792,20 +74588,26 @@ enum {
   VRAM__LLAMA_HOST_ALIGNMENT = 32
 };
 
-/* Bytes of a tensor in a buffer: on a GPU the last row of a quantised type is padded
-   (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
-VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
-                                           int is_on_gpu) {
+/* Bytes of a tensor of so many bytes in a buffer: on a GPU the last row of a quantised type is
+   padded (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
-  uint64_t bytes, padding = 0;
-  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
-    return VRAM_OVERFLOW;
+  uint64_t padding = 0;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
   return bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__round_up_u64(bytes, alignment);
+}
+
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu) {
+  uint64_t bytes;
+  return vram_dtype_rows_bytes(type, rows, columns, &bytes)
+             ? VRAM_OVERFLOW
+             : vram__llama_padded(type, columns, bytes, is_on_gpu);
 }
 
 /* The buffer of a device, or the host's of that name; begun when it is asked for. There is room:
@@ -66872,8 +74674,11 @@ static vram_result vram__llama_total(const vram__llama *l, vram_llama_report *r,
 /* The memory behind l is that of the graph. */
 static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_report *r,
                                      vram_error *e) {
-  vram_result code = vram__llama_read(l, e);
+  vram_result code;
   uint32_t i;
+  if (vram__llama_count_extra(l, r))
+    return vram__llama_total(l, r, e);
+  code = vram__llama_read(l, e);
   if (code)
     return code;
   vram__llama_place(l);
@@ -67016,6 +74821,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -67064,6 +74870,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
@@ -67743,6 +75550,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -67752,8 +75570,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
@@ -68090,7 +75909,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;
@@ -69021,8 +76840,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)
@@ -69996,14 +77818,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
@@ -70801,11 +78627,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -70817,6 +78661,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -70840,6 +78688,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
@@ -70939,6 +78790,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;
@@ -71048,718 +78900,6 @@ VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set,
 #endif /* VRAM_NO_MODEL */
 
 #endif /* VRAM_NO_READ */
-
-#ifndef VRAM_NO_KV
-
-/* >>kv/kv    bytes of the caches of a model's layers */
-
-VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
-  const uint64_t block = kv->block ? kv->block : 1;
-  uint64_t rest;
-  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
-    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
-    if (tokens > most)
-      tokens = most;
-  }
-  rest = tokens % block;
-  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
-}
-
-static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
-  uint32_t i;
-  uint64_t sum = 0;
-  if (l->nstate > VRAM_KV_MAX_STATES)
-    return VRAM_ERR_VALUE;
-  for (i = 0; i < l->nstate; i++) {
-    uint64_t one;
-    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
-    if (code)
-      return code;
-    sum = vram__sum_or_overflow(sum, one);
-  }
-  *bytes = sum;
-  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
-}
-
-VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
-  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
-  uint64_t k, v = 0;
-  vram_result code;
-  *bytes = VRAM_OVERFLOW;
-  switch (l->kind) {
-  case VRAM_KV_NONE:
-    *bytes = 0;
-    return VRAM_OK;
-  case VRAM_KV_STATE:
-    return vram__kv_states(l, bytes);
-  case VRAM_KV_FULL:
-  case VRAM_KV_SLIDING:
-  case VRAM_KV_CHUNKED:
-    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
-    if (code)
-      return code;
-    break;
-  case VRAM_KV_LATENT:
-    break;
-  case VRAM_KV_KIND_COUNT:
-  default:
-    return VRAM_ERR_VALUE;
-  }
-  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
-  if (code)
-    return code;
-  *bytes = vram__sum_or_overflow(k, v);
-  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
-}
-
-/* One row into the report. */
-static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
-                                vram_kv_report *r) {
-  const uint64_t held = vram_kv_tokens(kv, l, tokens);
-  uint64_t one = 0, all;
-  vram_result code;
-  if (!l->count)
-    return VRAM_OK;
-  if (held == VRAM_OVERFLOW)
-    return VRAM_ERR_OVERFLOW;
-  code = vram_kv_layer_bytes(l, held, &all);
-  if (code)
-    return code;
-  if (l->kind != VRAM_KV_STATE) {
-    code = vram_kv_layer_bytes(l, 1, &one);
-    if (code)
-      return code;
-  }
-  all = vram__product_or_overflow(all, l->count);
-  one = vram__product_or_overflow(one, l->count);
-  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
-  if (l->kind == VRAM_KV_STATE)
-    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
-  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
-  if (l->kind != VRAM_KV_NONE)
-    r->layers += l->count;
-  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
-                                                                               : VRAM_OK;
-}
-
-static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
-                                            vram_error *e) {
-  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
-  vram__error_begin(e, code, 0, "KV cache");
-  if (row)
-    vram__error_number(e, ", row ", row);
-  vram__error_text(e, ": ");
-  vram__error_text(e, vram_result_text(code));
-  return code;
-}
-
-VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
-                                   vram_kv_report *r, vram_error *e) {
-  uint32_t i;
-  vram__error_clear(e);
-  vram__memory_zero(r, sizeof *r);
-  for (i = 0; i < kv->nlayer; i++) {
-    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
-    if (code)
-      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
-  }
-  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
-  if (r->total_bytes == VRAM_OVERFLOW)
-    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
-  return VRAM_OK;
-}
-
-/* >>kv/serve    vLLM's and SGLang's budgets: groups, blocks, tokens */
-
-/* What differs between versions. */
-typedef struct vram__serve_rules {
-  vram_engine engine;
-  const char *version;
-  double utilization;
-  uint32_t block;        /* tokens */
-  uint32_t batches;      /* on their way at once */
-  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
-  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
-  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
-  double window_share;   /* SGLang: tokens of the pool of windows, of those of the full one */
-} vram__serve_rules;
-
-/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
-   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
-   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
-   SGLang: srt/model_executor/pool_configurator.py, server_args.py (commit 003fca8). */
-static const vram__serve_rules vram__serve_versions[] = {
-    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 16, 2, 1, 1, 1, 0},
-    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 16, 1, 1, 0, 0, 0},
-    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 16, 1, 0, 0, 0, 0},
-    {VRAM_ENGINE_SGLANG, "0.5.8", 0.88, 1, 1, 0, 0, 0, 0.8},
-};
-enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
-
-/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
-typedef struct vram__spec {
-  vram_kv_layer row;
-  uint64_t count, block, page;
-} vram__spec;
-
-typedef struct vram__serve {
-  const vram_serve_options *o;
-  const vram__serve_rules *rules;
-  vram_serve_report *r;
-  vram_error *e;
-  uint64_t tp, block;
-  uint32_t nspec;
-  vram__spec spec[VRAM_SERVE_MAX_ROWS];
-} vram__serve;
-
-/* Sizes above this are nobody's; products of two of them cannot wrap. */
-#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
-#define VRAM__SERVE_LAYERS 65536
-
-static VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text) {
-  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
-  vram__error_text(s->e, ": ");
-  vram__error_text(s->e, text);
-  return code;
-}
-
-VRAM_API const char *vram_engine_name(vram_engine engine) {
-  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
-}
-
-VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
-  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
-       *engine = (vram_engine)(*engine + 1))
-    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
-      return VRAM_OK;
-  return VRAM_ERR_NAME;
-}
-
-VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
-  uint32_t k;
-  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
-    if (vram__serve_versions[k].engine == engine && !i--)
-      return vram__serve_versions[k].version;
-  return NULL;
-}
-
-/* A double as Python has it: i387 keeps more digits until a number is stored. */
-static double vram__serve_rounded(double v) {
-  volatile double stored = v;
-  return stored;
-}
-
-static int vram__kv_has_window(vram_kv_kind kind) {
-  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
-}
-
-/* ---- kinds of layers ------------------------------------------------------------------------ */
-
-/* Bytes of one block of one layer. */
-static vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
-  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
-  if (code)
-    return vram__serve_fail(s, code, vram_result_text(code));
-  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
-}
-
-/* They take the same blocks. */
-static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
-  const vram_kv_layer *x = &a->row, *y = &b->row;
-  uint32_t i;
-  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
-    return 0;
-  if (x->kind == VRAM_KV_STATE) {
-    if (x->nstate != y->nstate)
-      return 0;
-    for (i = 0; i < x->nstate; i++)
-      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
-        return 0;
-    return 1;
-  }
-  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
-         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
-}
-
-static void vram__spec_merge(vram__serve *s) {
-  uint32_t i, j, n = 0;
-  for (i = 0; i < s->nspec; i++) {
-    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
-    }
-    if (j < n)
-      s->spec[j].count += s->spec[i].count;
-    else
-      s->spec[n++] = s->spec[i];
-  }
-  s->nspec = n;
-}
-
-static int vram__dtype_is_plain(vram_dtype dtype) {
-  const vram_dtype_info *info = vram_dtype_get_info(dtype);
-  return info && info->block_elements == 1;
-}
-
-/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
-   than ranks; latent rows are copied; states are shared. */
-static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
-  vram__spec *p;
-  uint32_t i;
-  if (l->kind == VRAM_KV_NONE || !l->count)
-    return VRAM_OK;
-  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
-    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
-  p = &s->spec[s->nspec];
-  p->row = *l;
-  p->count = l->count;
-  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
-  if (l->kind == VRAM_KV_STATE) {
-    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
-      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
-  } else {
-    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
-    if (s->o->cache != VRAM_DTYPE_NONE)
-      p->row.k = p->row.v = s->o->cache;
-    if (!vram__dtype_is_plain(p->row.k) ||
-        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
-      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
-  }
-  s->nspec++;
-  return vram__spec_page(s, p);
-}
-
-/* ---- vLLM ----------------------------------------------------------------------------------- */
-
-/* Attention beside states: the block grows until a page of attention holds a state, and states are
-   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
-static vram_result vram__vllm_align_states(vram__serve *s) {
-  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    if (p->row.kind == VRAM_KV_STATE)
-      state = p->page > state ? p->page : state;
-    else if (!token) {
-      vram_kv_layer one = p->row;
-      if (one.kind == VRAM_KV_LATENT && align < 128)
-        align = 128;
-      one.v_dim = one.k_dim;
-      if (vram_kv_layer_bytes(&one, 1, &token))
-        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
-    }
-  }
-  if (!state || !token)
-    return VRAM_OK;
-  block = vram__product_or_overflow(align, token);
-  if (block == VRAM_OVERFLOW)
-    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
-  block = align * vram__div_up_u64(state, block);
-  if (block > s->block)
-    s->block = block;
-  for (i = 0; i < s->nspec; i++) {
-    vram__spec *p = &s->spec[i];
-    if (p->row.kind == VRAM_KV_STATE)
-      p->page = vram__product_or_overflow(s->block, token);
-    else {
-      vram_result code;
-      p->block = s->block;
-      code = vram__spec_page(s, p);
-      if (code)
-        return code;
-    }
-  }
-  return VRAM_OK;
-}
-
-/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
-static int vram__vllm_is_uniform(const vram__serve *s) {
-  uint32_t i;
-  for (i = 1; i < s->nspec; i++) {
-    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
-    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
-                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
-    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
-        (vram__kv_has_window(x) && a->row.window != b->row.window))
-      return 0;
-  }
-  return 1;
-}
-
-static int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
-  uint32_t i;
-  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
-  }
-  return i < s->nspec;
-}
-
-/* Windows take blocks for all tokens, where there are full layers beside them. */
-static void vram__vllm_promote(vram__serve *s) {
-  uint32_t i;
-  if (!vram__serve_has(s, VRAM_KV_FULL) && !vram__serve_has(s, VRAM_KV_LATENT))
-    return;
-  for (i = 0; i < s->nspec; i++)
-    if (vram__kv_has_window(s->spec[i].row.kind))
-      s->spec[i].row.kind = VRAM_KV_FULL;
-  vram__spec_merge(s);
-}
-
-/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
-   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
-   is not possible. */
-static int vram__vllm_unify(vram__serve *s) {
-  uint64_t most = 0;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].page > most)
-      most = s->spec[i].page;
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
-      return 0;
-  for (i = 0; i < s->nspec; i++) {
-    vram__spec *p = &s->spec[i];
-    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
-      p->block *= most / p->page;
-    p->page = most;
-  }
-  return 1;
-}
-
-/* Blocks of one group that a request of max_model_len tokens takes. */
-static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
-  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
-  uint64_t tokens = s->o->max_model_len;
-  if (p->row.kind == VRAM_KV_STATE)
-    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
-  if (vram__kv_has_window(p->row.kind)) {
-    const uint64_t window =
-        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
-    if (window < tokens && window + ahead < tokens)
-      tokens = window + ahead;
-  }
-  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
-}
-
-/* One group: how many layers, of that kind. */
-static void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers, uint64_t bytes,
-                              uint64_t blocks) {
-  vram_serve_report *r = s->r;
-  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
-    vram_serve_group *g = &r->group[r->ngroup++];
-    g->kind = p->row.kind;
-    g->layers = (uint32_t)layers;
-    g->block = p->block;
-    g->page_bytes = p->page;
-    g->bytes = bytes;
-    g->blocks_per_request = blocks;
-  }
-  r->groups++;
-  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
-  if (bytes > r->block_bytes)
-    r->block_bytes = bytes;
-}
-
-/* All layers in one group. */
-static void vram__vllm_one_group(vram__serve *s) {
-  const vram__spec *widest = s->spec;
-  uint64_t layers = 0, bytes = 0, blocks = 0;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    const uint64_t n = vram__vllm_blocks(s, p);
-    layers += p->count;
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
-    blocks = n > blocks ? n : blocks;
-    if (p->page > widest->page)
-      widest = p;
-  }
-  vram__serve_group(s, widest, layers, bytes, blocks);
-}
-
-/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
-   as much again (_get_kv_cache_groups_uniform_page_size). */
-static void vram__vllm_groups(vram__serve *s) {
-  uint64_t least = UINT64_MAX, most = 0, size, i, n;
-  uint32_t k;
-  for (k = 0; k < s->nspec; k++) {
-    least = s->spec[k].count < least ? s->spec[k].count : least;
-    most = s->spec[k].count > most ? s->spec[k].count : most;
-  }
-  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
-  for (k = 0; k < s->nspec; k++) {
-    const vram__spec *p = &s->spec[k];
-    const uint64_t blocks = vram__vllm_blocks(s, p);
-    n = vram__div_up_u64(p->count, size);
-    for (i = 0; i < n; i++) {
-      const uint64_t layers = vram__div_up_u64(p->count - i, n);
-      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
-    }
-  }
-}
-
-static vram_result vram__vllm_plan(vram__serve *s) {
-  vram_result code = vram__vllm_align_states(s);
-  if (code)
-    return code;
-  vram__spec_merge(s);
-  if (s->o->no_hybrid)
-    vram__vllm_promote(s);
-  if (!vram__vllm_is_uniform(s)) {
-    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
-        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
-      vram__serve copy = *s;
-      if (!vram__vllm_unify(&copy))
-        vram__vllm_promote(s);
-    }
-    if (s->o->no_hybrid && !vram__vllm_is_uniform(s))
-      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
-    if (!vram__vllm_is_uniform(s)) {
-      if (!vram__vllm_unify(s))
-        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
-                                "pages of latent rows do not divide the largest page");
-      vram__vllm_groups(s);
-      return VRAM_OK;
-    }
-  }
-  vram__vllm_one_group(s);
-  return VRAM_OK;
-}
-
-static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
-  const vram_serve_report *r = s->r;
-  uint64_t block = UINT64_MAX;
-  uint32_t i;
-  to->blocks = to->kv_bytes / r->block_bytes;
-  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
-  to->serves_one =
-      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
-  if (s->rules->by_requests) {
-    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
-    return;
-  }
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
-      block = s->spec[i].block;
-  if (block == UINT64_MAX) /* states alone: a block is a request */
-    block = s->o->max_model_len;
-  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
-}
-
-/* ---- SGLang --------------------------------------------------------------------------------- */
-
-/* Layers with a window have a pool of their own with a share of the tokens; states get
-   mamba_full_memory_ratio (0.9) of what attention gets. r->block_bytes: of a token of the full
-   pool, whose share of windows is rounded up. */
-#define VRAM__SGLANG_STATES 0.9
-
-static vram_result vram__sglang_plan(vram__serve *s) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
-  uint32_t i;
-  vram__spec_merge(s);
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
-    if (bytes == VRAM_OVERFLOW)
-      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
-    if (p->row.kind == VRAM_KV_CHUNKED && full)
-      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "chunked layers have no rule");
-    vram__serve_group(
-        s, p, p->count, bytes,
-        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
-  }
-  return VRAM_OK;
-}
-
-static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
-  double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
-  uint64_t tokens;
-  uint32_t i;
-  if (vram__serve_has(s, VRAM_KV_STATE))
-    room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    const double bytes = (double)p->page * (double)p->count / (double)s->block;
-    if (p->row.kind != VRAM_KV_STATE)
-      cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
-  }
-  tokens = cell > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
-  to->blocks = tokens / s->block;
-  to->tokens = to->blocks * s->block;
-  to->concurrency = vram__serve_rounded((double)to->tokens / (double)s->o->max_model_len);
-  to->serves_one = to->tokens >= s->o->max_model_len;
-}
-
-/* ---- the budget ----------------------------------------------------------------------------- */
-
-#define VRAM__MIB(n) ((uint64_t)(n) << 20)
-
-/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
-   logits in f32. High: twice that and a sorted copy of the logits, their indices and
-   probabilities. */
-static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
-  const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab;
-  uint64_t bytes;
-  if (!o->hidden || !o->intermediate) {
-    to->high = VRAM__MIB(3072);
-    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
-    return;
-  }
-  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
-                       s->r->batched_tokens *
-                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
-                       &bytes))
-    bytes = 0;
-  to->low = bytes > 4 * logits ? bytes : 4 * logits;
-  to->high = 2 * bytes + 24 * logits;
-  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
-}
-
-static void vram__serve_terms(const vram__serve *s) {
-  vram_serve_range *term = s->r->term;
-  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
-                                                                 &term[VRAM_SERVE_CONTEXT];
-  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
-  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
-  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
-    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
-  else
-    graphs->high = VRAM__MIB(2048);
-  context->low = VRAM__MIB(30);
-  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
-  context->why =
-      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
-      "10517, 13882)";
-  if (s->o->engine == VRAM_ENGINE_SGLANG) {
-    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
-    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
-    graphs->high = 0;
-    graphs->why = "in the share that is left free";
-  }
-}
-
-/* ceil(device * utilization), as Python has it. */
-static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
-  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
-  const uint64_t whole = (uint64_t)share;
-  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
-}
-
-static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
-static void vram__serve_budget(const vram__serve *s) {
-  vram_serve_report *r = s->r;
-  uint64_t low = 0, high = 0;
-  int i;
-  vram__serve_terms(s);
-  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
-  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
-    low += r->term[i].low;
-    high += r->term[i].high;
-  }
-  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
-  if (s->o->kv_bytes)
-    return;
-  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
-    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
-    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
-    low = high = 0;
-  } else
-    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
-  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
-  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
-}
-
-/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults). */
-static void vram__serve_batch(const vram__serve *s) {
-  const vram_serve_options *o = s->o;
-  const uint64_t device = o->device_bytes;
-  vram_serve_report *r = s->r;
-  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
-            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
-  r->batched_tokens = o->batched_tokens;
-  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
-  if (!r->batched_tokens) {
-    r->batched_tokens = large ? 16384 : medium ? 8192 : 2048;
-    if (r->sequences * o->max_model_len < r->batched_tokens)
-      r->batched_tokens = r->sequences * o->max_model_len;
-  }
-  if (!o->sequences && r->sequences > r->batched_tokens)
-    r->sequences = r->batched_tokens;
-}
-
-static vram_result vram__serve_options_check(vram__serve *s) {
-  const vram_serve_options *o = s->o;
-  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
-  uint32_t i;
-  if (o->engine >= VRAM_ENGINE_COUNT)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
-  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
-    if (vram__serve_versions[i].engine == o->engine &&
-        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
-      s->rules = &vram__serve_versions[i];
-  if (!s->rules)
-    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
-  s->r->rules = s->rules->version;
-  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
-  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
-      o->batches > 65536)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
-  if (!(o->utilization >= 0 && o->utilization <= 1))
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
-  if (!o->device_bytes && !o->kv_bytes)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
-  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
-    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
-  s->r->utilization = o->utilization > 0 ? o->utilization : s->rules->utilization;
-  s->tp = o->tp ? o->tp : 1;
-  s->block = o->block ? o->block : s->rules->block;
-  return VRAM_OK;
-}
-
-static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
-  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
-    to->blocks = 1;
-    to->serves_one = 1;
-  } else if (s->o->engine == VRAM_ENGINE_VLLM)
-    vram__vllm_result(s, to);
-  else
-    vram__sglang_result(s, to);
-}
-
-VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
-                                vram_serve_report *r, vram_error *e) {
-  vram__serve s;
-  vram_result code;
-  uint32_t i;
-  vram__error_clear(e);
-  vram__memory_zero(r, sizeof *r);
-  vram__memory_zero(&s, sizeof s);
-  s.o = o;
-  s.r = r;
-  s.e = e;
-  code = vram__serve_options_check(&s);
-  if (code)
-    return code;
-  vram__serve_batch(&s);
-  for (i = 0; i < kv->nlayer; i++) {
-    code = vram__spec_add(&s, &kv->layer[i]);
-    if (code)
-      return code;
-  }
-  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
-                                       : vram__sglang_plan(&s);
-  if (code)
-    return code;
-  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
-    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
-  vram__serve_budget(&s);
-  vram__serve_result(&s, &r->low);
-  vram__serve_result(&s, &r->high);
-  return VRAM_OK;
-}
-
-#endif /* VRAM_NO_KV */
 
 #endif /* VRAM_IMPLEMENTATION */
 

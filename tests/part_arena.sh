@@ -103,6 +103,23 @@ if cmp -s $work/out.csv $work/wanted || cmp -s $work/out.csv $work/wanted2; then
   cat $work/out.csv
 fi
 
+# the values of a TFLite file as it has them: what TensorFlow Lite Micro (tflite-micro 0.dev20261023, RecordingMicroAllocator)
+# takes for them, whose variables are elsewhere. stream_i8: the first layers of a wake word's model, without its weights
+./vram arena tests/golden/tflite/ic_i8io.tflite --order tflm --json >$work/json
+if [ "$(number height_bytes)" = 49152 ]; then ok; else bad "ic_i8io.tflite: $(number height_bytes), TFLM: 49152"; fi
+./vram arena tests/golden/tflite/tiny_i8io.tflite --order tflm --json >$work/json
+if [ "$(number height_bytes)" = 256 ]; then ok; else bad "tiny_i8io.tflite: $(number height_bytes), TFLM: 256"; fi
+./vram arena $golden/stream_i8.tflite --csv | cut -d, -f1-5 >$work/stream.csv
+if grep -q '^stream_6/states,0,8,80,16$' $work/stream.csv; then ok; else bad "stream_i8.tflite: its variable lives from 0 to 8"; fi
+sed '/states/d' $work/stream.csv >$work/without.csv
+./vram arena $work/without.csv --order tflm --align 16 --json >$work/json
+if [ $((($(number height_bytes) + 15) / 16 * 16)) = 416 ]; then ok; else bad "stream_i8.tflite: $(number height_bytes), TFLM: 416"; fi
+# an ONNX file that does not say all its shapes, or has inner graphs: the step of its text
+for f in tests/golden/onnx/lstm.onnx tests/golden/onnx/inner/branches.onnx; do
+  ./vram arena $f >$work/found
+  cell "$f: a step" grep -q ' infer f32, one step' $work/found
+done
+
 # so many that live at once that no order is followed to its end: still a plan; all live at 64000, so
 # none may begin before the end of the one below
 awk 'BEGIN { n = 64000; print "id,lower,upper,size"

@@ -252,6 +252,16 @@ for model in tests/golden/onnx/*.onnx; do
   ./vram estimate $work/onnx.vram $dims --csv >$work/onnx.csv
   compare_onnx "$model as text" $work/onnx.csv
 done
+# an If in an If, made with onnx.helper: 12 weights of the graph that a branch reads, 3 + 3 and two
+# constants of 12 in the branches; 8 nodes
+./vram convert tests/golden/onnx/inner/branches.onnx >$work/found
+if grep -q '^custom y c shape=\[2,3\] dtype=f32 params=42 # ONNX If, inner nodes: 8$' $work/found; then ok; else
+  bad "branches.onnx: $(cat $work/found)"
+fi
+# operators that give their own input, or each other's, came to no end
+for f in tests/fuzz/corpus/read/quantize_itself tests/fuzz/corpus/read/quantize_ring; do
+  cell "$f" timeout 20 ./vram convert $f
+done
 head -c 3000 tests/golden/onnx/unet.onnx >$work/short.onnx
 wrong 2 "short.onnx: offset" ./vram convert $work/short.onnx
 wrong 2 "the size 'h' of input 'input' is open, expected --dim h=N" ./vram convert tests/golden/onnx/unet.onnx
@@ -300,6 +310,28 @@ head -c 9000 tests/golden/tflite/mix_f32.tflite >$work/short.tflite
 wrong 2 "short.tflite: offset" ./vram convert $work/short.tflite
 # what is no file of a model, or not all of one: a line and a status, and nobody waits
 gguf=tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
+# llama.cpp's own names of options: the same answer
+own() { # own OURS THEIRS
+  ./vram estimate $gguf $1 --json >$work/wanted 2>&1
+  ./vram estimate $2 --json >$work/found 2>&1
+  same "$2" $work/wanted $work/found
+}
+own "--ctx 8192 --n-batch 512 --n-ubatch 128 --slots 4 --unified 1" "-m $gguf -c 8192 -b 512 -ub 128 -np 4 -kvu"
+own "--ctx 8192 --slots 2 --unified 0" "--ctx-size 8192 --parallel 2 --no-kv-unified $gguf"
+own "--n-batch 512 --n-ubatch 128" "--model $gguf --batch-size 512 --ubatch-size 128 -c 0"
+own "--kv q8_0 --flash-attn on --no-kv-offload" "-ctk q8_0 -ctv q8_0 -fa on -nkvo $gguf"
+own "--cache-k q8_0 --cache-v f16 --rules llama.cpp" "$gguf --cache-type-k q8_0 --cache-type-v f16"
+own "--ngl 20 --devices 2 --tensor-split 3,1" "-ngl 20 --devices 2 -ts 3,1 $gguf"
+own "--ngl 7 --devices 2 --split-mode none --main-gpu 1" "--n-gpu-layers 7 --devices 2 -sm none -mg 1 $gguf"
+own "--override-tensor attn=CPU" "--gpu-layers 99 -ot attn=CPU $gguf"
+own "--embedding --pooling cls" "--embeddings --pooling cls $gguf"
+wrong 2 "rows of a matrix on several devices" ./vram estimate $gguf -sm row --devices 2
+own "--device cpu --repack 0" "-nr --device cpu $gguf"
+[ "$(./vram estimate tests/golden/gguf/experts.gguf -cmoe --json)" = "$(./vram estimate tests/golden/gguf/experts.gguf -ncmoe 512 --json)" ] && ok || bad "-cmoe"
+wrong 2 "no value behind '--ctx'" ./vram estimate $gguf -c
+wrong 2 "a second model" ./vram estimate $gguf -m $gguf
+wrong 2 "unknown rules of a GGUF file: 'torch'" ./vram estimate $gguf --rules torch
+wrong 2 "tests/golden/gguf: a folder without a model" ./vram estimate tests/golden/gguf
 : >$work/empty.gguf
 mkdir $work/folder.gguf
 for command in "estimate --ctx 4096" "fit --ctx 4096 --solve ngl --budget 1GiB"; do

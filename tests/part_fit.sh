@@ -66,7 +66,11 @@ scan() { # scan FILE SOLVE VALUES BUDGET OPTIONS...: VALUES from what takes leas
     sed 's/,"solve":.*//' $work/json >$work/found
     sed 's/}$//' $work/wanted >$work/all
     same "$file --solve $solve: the report" $work/all $work/found
-    fullest=$(sed 's/.*"total_bytes":{//; s/,"host".*//' $work/wanted | tr ',' '\n' | sed 's/.*://' | sort -n | tail -1)
+    # the device that has the least left
+    fullest=$(sed 's/.*"total_bytes":{//; s/,"host".*"budgets":{/;/; s/}.*//; s/"[A-Z0-9]*"://g' $work/wanted | awk -F';' '
+      { n = split($1, used, ","); split($2, budget, ",")
+        for (i = 1; i <= n; i++) if (i == 1 || budget[i] - used[i] < least) { least = budget[i] - used[i]; found = used[i] }
+        print found }')
     [ "$(value device_bytes)" = "$fullest" ] && ok || bad "$file --solve $solve: device_bytes, a scan found $fullest"
   fi
 }
@@ -75,6 +79,7 @@ scan $gguf ctx "$(seq 1024 1024 131072)" 9GiB --kv q8_0 --slots 4
 scan $gguf ngl "$(seq 0 33)" 3GiB --ctx 8192 --devices 2 --tensor-split 3,1
 scan $gguf ngl "$(seq 0 33)" 702000000 --ctx 8192 --devices 3
 scan $gguf ngl "$(seq 0 33)" 100MiB --ctx 4096
+scan $gguf ngl "$(seq 0 33)" 1GiB,700MB,2GiB --ctx 8192
 each=5000
 scan $gguf slots "$(seq 1 60)" 12GiB
 scan $gguf slots "$(seq 1 60)" 12GiB --unified 1
@@ -96,6 +101,22 @@ else skip "no ../shared: a large model with experts, states"; fi
 fits() { ./vram estimate $gguf --gpu rtx3060 --ctx "$1" --json | sed 's/.*"fits":\([a-z]*\).*/\1/'; }
 found="$(fits "$(value value)") $(fits "$(value next)")"
 case $found in "true null" | "true false") ok ;; *) bad "fit --gpu rtx3060: $(value value) and $(value next) fit: $found" ;; esac
+
+# devices of several sizes: layers by their memory, each device beside its own
+numbers() { sed 's/,"fits":.*//' "$1"; }
+./vram estimate $gguf --ctx 8192 --budget 5GiB,4GiB --json >$work/found
+status=$?
+./vram estimate $gguf --ctx 8192 --devices 2 --tensor-split 5,4 --json >$work/wanted
+[ $status = 0 ] && [ "$(numbers $work/found)" = "$(numbers $work/wanted)" ] && ok || bad "--budget 5GiB,4GiB: shares, status $status"
+for budgets in 2GiB,4GiB:3 4GiB,2GiB:3 2GiB,9GiB:0 9GiB,2GiB:0; do
+  ./vram estimate $gguf --ctx 8192 --tensor-split 1,3 --budget ${budgets%:*} >$work/out
+  status=$?
+  # CUDA0 takes 1.7 GB, CUDA1 4.5
+  case $budgets in 2GiB,9GiB:0) wanted=0 ;; *) wanted=3 ;; esac
+  [ $status = $wanted ] && ok || bad "--budget ${budgets%:*} --tensor-split 1,3: status $status"
+done
+./vram estimate $gguf --ctx 8192 --gpu rtx4090,rtx3060 --json >$work/found
+grep -q '"budget_bytes":null,"budgets":{"CUDA0":[0-9]*,"CUDA1":[0-9]*}' $work/found && ok || bad "--gpu rtx4090,rtx3060 --json"
 
 # what would help is so, and what is wrong is one line
 ./vram fit $gguf --budget 4GiB --json >$work/json

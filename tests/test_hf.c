@@ -361,7 +361,7 @@ static void rows_agree(const vram_hf_config *c) {
   vram_kv kv = {row, 0, 0, 0};
   kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
   EQUAL(vram_kv_bytes(&kv, 1000, 3, &r, &error), VRAM_OK);
-  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3));
+  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3) + 3 * c->state_bytes);
   EQUAL(r.token_bytes, c->kv_bytes_per_token);
 }
 
@@ -385,6 +385,24 @@ static void model(void) {
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
     EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
     rows_agree(&c);
+  }
+  *test_where = 0;
+}
+
+/* States in bytes, as transformers keeps them. */
+static void states(void) {
+  static const struct {
+    const char *config;
+    int64_t bytes;
+  } kept[] = {
+#include "golden/hf_states.inc"
+  };
+  vram_hf_config c;
+  size_t i;
+  for (i = 0; i < sizeof kept / sizeof *kept; i++) {
+    snprintf(test_where, sizeof test_where, "%.290s", kept[i].config);
+    if (NEED(configure(kept[i].config, &c) == VRAM_OK))
+      EQUAL(c.state_bytes, kept[i].bytes);
   }
   *test_where = 0;
 }
@@ -460,17 +478,25 @@ static int text_add(void *user, const char *bytes, size_t n) {
   return 0;
 }
 
-static vram_result write_text(const char *config, uint64_t tokens) {
+static vram_result write_image_text(const char *config, uint64_t height, uint64_t width,
+                                    uint64_t tokens, uint64_t frames) {
   static char memory[VRAM_HF_WRITE_MEMORY];
   vram_hf_sizes sizes;
   vram_sink sink;
   vram_result r = read_one(config, strlen(config), 0, MEMORY);
   memset(&sizes, 0, sizeof sizes);
   sizes.tokens = tokens;
+  sizes.height = height;
+  sizes.width = width;
+  sizes.frames = frames;
   sink.write = text_add;
   sink.user = NULL;
   text_len = 0;
   return r ? r : vram_hf_write(&file, &sizes, memory, sizeof memory, &sink, &error);
+}
+
+static vram_result write_text(const char *config, uint64_t tokens) {
+  return write_image_text(config, 0, 0, tokens, 0);
 }
 
 enum { MAX_VALUES = 1 << 16 };
@@ -540,12 +566,13 @@ static uint64_t digest_text(int64_t *lines) {
   for (; *line; line += strcspn(line, "\n") + 1) {
     const char *const end = line + strcspn(line, "\n"), *word;
     const size_t op = strcspn(line, " \n");
-    if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4))
+    if (*line == '#' || !strncmp(line, "model ", 6) || !strncmp(line, "dim ", 4) ||
+        !strncmp(line, "rules ", 6))
       continue;
     ++*lines;
     h = digest_add(h, line, op);
     if (strncmp(line, "drop ", 5) && strncmp(line, "order ", 6) && strncmp(line, "output ", 7) &&
-        strncmp(line, "infer ", 6))
+        strncmp(line, "infer ", 6) && strncmp(line, "autocast ", 9))
       define(line + op + 1, strcspn(line + op + 1, " \n"));
     for (word = line + op; word < end;) {
       const size_t n = strcspn(++word, " \n");
@@ -579,20 +606,50 @@ static void texts(void) {
     for (p = g.param_first; p; p = p->next)
       params += p->kind == 2 ? 0 : (uint64_t)p->d->numel;
     EQUAL(configure(t->config, &c), VRAM_OK);
-    EQUAL(params, c.params);
+    EQUAL(params, c.text_params);
+  }
+  *test_where = 0;
+}
+
+static const struct image {
+  const char *config;
+  uint64_t height, width, tokens, frames;
+  int64_t lines;
+  uint64_t digest;
+} images_of[] = {
+#include "golden/diffusers_text.inc"
+};
+
+/* The same of classes of diffusers and their text encoders. */
+static void images(void) {
+  static char memory[1 << 22];
+  vram_graph g;
+  size_t i;
+  for (i = 0; i < sizeof images_of / sizeof *images_of; i++) {
+    const struct image *const t = images_of + i;
+    int64_t lines;
+    snprintf(test_where, sizeof test_where, "%.290s", t->config);
+    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens, t->frames) == VRAM_OK))
+      continue;
+    CHECK(digest_text(&lines) == t->digest);
+    EQUAL(lines, t->lines);
+    EQUAL(vram_graph_init(&g, memory, sizeof memory), VRAM_OK);
+    EQUAL(vram_graph_parse(&g, text_of, text_len, NULL, 0, &error), VRAM_OK);
   }
   *test_where = 0;
 }
 
 static void unwritten(void) {
   static char small[16];
-  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
+  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
-  EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
-  TEXT(error.text, "no lines of the text form are known of model_type jamba");
+  EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type codegen");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
-  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":0.1}", 0),
+  EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
+  EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),
         VRAM_ERR_UNSUPPORTED);
+  EQUAL(write_text("{\"model_type\":\"phi3\",\"partial_rotary_factor\":0.01}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"dynamic\"}}", 0),
         VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"partial_rotary_factor\":0.5}", 0),
@@ -616,8 +673,10 @@ int main(void) {
   json();
   values();
   model();
+  states();
   refused();
   texts();
+  images();
   unwritten();
   return test_done("test_hf");
 }

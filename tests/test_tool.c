@@ -278,7 +278,9 @@ static void options(void) {
     {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
-    {"estimate tests", "vram: cannot read 'tests': Is a directory"},
+    {"estimate tests",
+     "tests: a folder without a model, expected model.safetensors, its index or config.json; of a "
+     "folder of GGUF files, one of them"},
     {"list ops dtypes",
      "vram: one thing to list at a time (expected models, ops, dtypes, optimizers, gpus or rules)"},
     {"estimate resnet5O",
@@ -730,6 +732,7 @@ static void no_memory(void) {
                                      "diff - tests/fuzz/corpus/trace/protocol2 --train sgd --json",
                                      "arena - --emit-header build/memory.h --svg build/memory.svg",
                                      "arena tests/fuzz/corpus/lifetimes/example.csv --csv",
+                                     "arena tests/golden/arena/stream_i8.tflite --csv",
                                      "estimate - --train sgd --snapshot build/memory.json",
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",

@@ -1,7 +1,8 @@
 /* vram arena: offsets for buffers whose lifetimes are known, from a file or from the step of a
    model. */
 
-#include "vram_estimate.h"
+#include "vram_arena.h"
+#include "vram_model.h"
 
 #include <time.h>
 
@@ -15,6 +16,8 @@ cmd_text help_arena = {
     "  moment. The format of MiniMalloc.\n"
     "MODEL: what one step of it allocates, in the order of its events; without what\n"
     "  stays from step to step (parameters, buffers, inputs, gradients, optimizer).\n"
+    "MODEL.tflite, MODEL.onnx: the values between its operators as the file has\n"
+    "  them, inputs, outputs and variables with them, without an option of steps.\n"
     "- is standard input.\n"
     "\n"
     "arena\n"
@@ -24,7 +27,8 @@ cmd_text help_arena = {
     "  --bank SIZE           a memory of that size; more than one: the fastest first.\n"
     "                        0: without a limit\n"
     "  --align N             of every offset, a power of two (default: 1 for a file,\n"
-    "                        256 for a model)\n"
+    "                        256 for a model, 16 for the values of a TFLite or ONNX\n"
+    "                        file)\n"
     "  --enough SIZE         a height that is low enough (default: the least)\n"
     "  --greedy              no search\n"
     "  --order tflm|load|size|area|width|start|start_end|size_width|load_width\n"
@@ -50,23 +54,19 @@ cmd_text help_arena = {
     "FILE - is standard output.\n",
     NULL};
 
-typedef struct arena_set { /* buffers and their names */
-  const char *path;
-  vram_buffer *b;
-  char **name;
-  uint8_t *stays; /* of a model: from step to step */
-  uint32_t n, cap;
-  int aligned; /* the file has alignments other than 1 */
-  int banked;  /* it says banks */
-} arena_set;
+typedef enum arena_source { OF_LIFETIMES, OF_STEP, OF_FILE } arena_source;
 
 typedef struct arena_job {
   job j;
+  arena_source source;
+  uint64_t graphs; /* of a file */
+  int is_open;     /* it leaves sizes open */
   const char *path, *header, *prefix, *svg;
   vram_arena_options o;
   uint64_t until; /* milliseconds */
   int has_capacity, has_nodes, has_time, has_align, least, all, offsets, csv;
-  const char *model_option; /* the first one that means nothing for a file */
+  const char *model_option; /* one that means nothing for lifetimes */
+  const char *step_option;  /* one of a step, beside --batch and --dim */
 } arena_job;
 
 static void arena_set_end(arena_set *s) {
@@ -78,8 +78,7 @@ static void arena_set_end(arena_set *s) {
   free(s->b);
 }
 
-/* One more buffer, all zero but its name; NULL: no memory. */
-static vram_buffer *arena_set_add(arena_set *s, const char *name, size_t len) {
+vram_buffer *arena_set_add(arena_set *s, const char *name, size_t len) {
   if (s->n == s->cap) {
     const uint32_t cap = s->cap ? 2 * s->cap : 256;
     vram_buffer *b = (vram_buffer *)realloc(s->b, cap * sizeof *b);
@@ -451,12 +450,19 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
 }
 
 static void arena_text(const arena_job *a, const arena_set *s, const vram_arena *r, int fits,
-                       int is_model, double seconds) {
+                       double seconds) {
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
   char mode[256];
   uint32_t i;
   printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
-  if (is_model) {
+  if (a->source == OF_FILE) {
+    printf("  values between its operators, as the file has them");
+    if (a->graphs > 1)
+      printf(", of the first of %" PRIu64 " graphs", a->graphs);
+    if (a->is_open)
+      printf(", open sizes as --batch and --dim say, or 1");
+  }
+  if (a->source == OF_STEP) {
     job_mode(&a->j, mode, sizeof mode);
     printf("  %s, one step%s", mode,
            a->all ? ""
@@ -814,18 +820,19 @@ static int arena_option(arena_job *a, const char *o, const char *v) {
   if (!strcmp(o, "--least"))
     return a->least = 1;
   if (!strcmp(o, "--all"))
-    return a->model_option = o, a->all = 1;
+    return a->model_option = a->step_option = o, a->all = 1;
   if (!strcmp(o, "--offsets"))
     return a->offsets = 1;
   if (!strcmp(o, "--csv"))
     return a->csv = 1;
   if (!strcmp(o, "--json"))
     return a->j.json = 1;
-  if (cmd_in(
-          o,
-          "--infer --keep-grads --master-weights --capturable --reentrant --train --optim-impl "
-          "--step "
-          "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
+  if (cmd_in(o,
+             "--infer --keep-grads --master-weights --capturable --reentrant --train --optim-impl "
+             "--step "
+             "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --cc --rules"))
+    return a->model_option = a->step_option = o, job_option(&a->j, o, v);
+  if (cmd_in(o, "--batch --dim"))
     return a->model_option = o, job_option(&a->j, o, v);
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(o, valued[i].names); i++)
     ;
@@ -912,15 +919,15 @@ static int arena_error(const arena_set *s, const uint32_t *lines, const vram_err
   return e->code == VRAM_ERR_MEMORY ? OTHER : e->code == VRAM_ERR_LIMIT ? TOO_LARGE : USAGE;
 }
 
-static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_model) {
+static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines) {
   vram_arena r;
   vram_error e;
   uint64_t bytes, from = arena_now();
   void *scratch;
   double seconds;
   int fits = 1, failed, status = FITS;
-  if (is_model && !a->has_align)
-    a->o.align = 256;
+  if (a->source != OF_LIFETIMES && !a->has_align)
+    a->o.align = a->source == OF_STEP ? 256 : 16;
   if (!a->has_nodes)
     a->o.nodes = a->has_time ? UINT64_MAX / 2 : 2000000;
   a->until = from + (a->has_time ? a->until : 10000);
@@ -954,17 +961,42 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   else if (a->csv && fits)
     arena_csv(a, s);
   else if (!fits || (!cmd_is_output(a->header) && !cmd_is_output(a->svg)))
-    arena_text(a, s, &r, fits, is_model, seconds);
+    arena_text(a, s, &r, fits, seconds);
   return fits ? FITS : TOO_LARGE;
+}
+
+/* Buffers of what the command line names; *lines: where they stand. */
+static int arena_read(arena_job *a, arena_set *s, uint32_t **lines) {
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  if (!a->step_option && model_is_graph(model_sniff(a->path))) {
+    a->source = OF_FILE;
+    status = arena_of_file(s, &a->j, &a->graphs, &a->is_open);
+    if (status != CMD_ABSENT)
+      return status;
+  }
+  a->source = OF_STEP;
+  status = model_read(a->path, &a->j, &text, &len);
+  if (status)
+    return status;
+  if (!is_lifetimes(text, len) &&
+      !(strlen(a->path) > 4 && !strcmp(a->path + strlen(a->path) - 4, ".csv")))
+    return model_lifetimes(a, s, text, len); /* text is its */
+  a->source = OF_LIFETIMES;
+  if (a->model_option)
+    status = cmd_bad("an option of models, not of lifetimes:", a->model_option, NULL);
+  else
+    status = read_lifetimes(s, text, len, lines);
+  free(text);
+  return status;
 }
 
 int arena_command(int argc, char **argv) {
   arena_job a;
   arena_set s;
   uint32_t *lines = NULL;
-  char *text = NULL;
-  size_t len = 0;
-  int status, is_model;
+  int status;
   memset(&a, 0, sizeof a);
   a.j.command = "arena";
   memset(&s, 0, sizeof s);
@@ -972,22 +1004,9 @@ int arena_command(int argc, char **argv) {
   if (status || !a.path)
     return status;
   a.j.model = s.path = a.path;
-  status = model_read(a.path, &a.j, &text, &len);
-  if (status)
-    return status;
-  is_model = !is_lifetimes(text, len) &&
-             !(strlen(a.path) > 4 && !strcmp(a.path + strlen(a.path) - 4, ".csv"));
-  if (is_model)
-    status = model_lifetimes(&a, &s, text, len); /* text is its */
-  else {
-    if (a.model_option)
-      status = cmd_bad("an option of models, not of lifetimes:", a.model_option, NULL);
-    else
-      status = read_lifetimes(&s, text, len, &lines);
-    free(text);
-  }
+  status = arena_read(&a, &s, &lines);
   if (!status)
-    status = arena_plan(&a, &s, lines, is_model);
+    status = arena_plan(&a, &s, lines);
   free(lines);
   arena_set_end(&s);
   return status;

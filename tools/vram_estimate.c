@@ -564,8 +564,8 @@ int estimate_command(int argc, char **argv) {
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
-      return model && model_sniff(model) ? model_serve(model, argc, argv)
-                                         : serve_command(argc, argv, NULL);
+      return model && model_sniff(model) ? model_serve(model, argc, argv, 0)
+                                         : serve_command(argc, argv, NULL, 0);
   if (model && pipeline_is(model))
     return pipeline_estimate(argc, argv);
   if (model) {
@@ -573,7 +573,7 @@ int estimate_command(int argc, char **argv) {
     if (format && !model_is_graph(format) &&
         !(model_wants_step(argc, argv) && model_has_config(model)))
       return model_estimate(argc, argv);
-    if (!format && model_has_option(argc, argv) && model_refuse(model))
+    if (!format && model_refuse(model, argc, argv))
       return USAGE;
   }
   memset(&j, 0, sizeof j);

@@ -472,11 +472,16 @@ int job_arguments(job *j, int argc, char **argv) {
   return job_check(j);
 }
 
-/* H and W of a config.json's images stand in its text as numbers: they are no dims of it. */
-static void images_leave(job *j) {
+/* H, W, F and, beside images, S of a config.json stand in its text as numbers: they are no dims of
+   it. */
+static void images_leave(job *j, const char *text) {
+  const char *const dims = strstr(text, "\ndim "),
+                    *const end = dims ? strchr(dims + 1, '\n') : NULL,
+                    *const tokens = dims ? strstr(dims, " S=") : NULL;
+  const char *const numbers = tokens && tokens < end ? "H W F" : "H W F S";
   uint32_t i, n = 0;
   for (i = 0; i < j->ndims; i++)
-    if (!j->dims[i].name || (strcmp(j->dims[i].name, "H") && strcmp(j->dims[i].name, "W")))
+    if (!j->dims[i].name || !cmd_in(j->dims[i].name, numbers))
       j->dims[n++] = j->dims[i];
   j->ndims = n;
 }
@@ -493,8 +498,8 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
   }
   if (format && model_has_config(model)) {
     const int status = model_text(model, j, text, len);
-    if (j)
-      images_leave(j);
+    if (j && !status)
+      images_leave(j, *text);
     return status;
   }
   if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */

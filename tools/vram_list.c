@@ -172,6 +172,7 @@ static int list_rules(void) {
     else
       printf("%-12s PyTorch %s\n", name, strchr(name, '-') + 1);
   }
+  printf("%-12s llama.cpp %s, of GGUF files\n", "llama.cpp", VRAM_LLAMA_RULES);
   return FITS;
 }
 

@@ -150,7 +150,8 @@ static const char *odd_kind(const char *path) {
   if (stat(path, &st) || S_ISREG(st.st_mode))
     return NULL;
   return S_ISDIR(st.st_mode)
-             ? "a folder without a model, expected model.safetensors, its index or config.json"
+             ? "a folder without a model, expected model.safetensors, its index or config.json; of "
+               "a folder of GGUF files, one of them"
              : "a pipe or a device, expected a file: headers are read by ranges";
 }
 #else
@@ -160,7 +161,18 @@ static const char *odd_kind(const char *path) {
 }
 #endif
 
-int model_refuse(const char *path) {
+static int is_folder(const char *path) {
+#ifdef HAS_POSIX
+  struct stat st;
+  return !stat(path, &st) && S_ISDIR(st.st_mode);
+#else
+  (void)path;
+  return 0;
+#endif
+}
+
+/* What has to be a file of a model. Not FITS: message printed. */
+static int refuse(const char *path) {
   uint8_t some[64];
   vram_file_source s;
   uint64_t i, n;
@@ -184,6 +196,10 @@ int model_refuse(const char *path) {
   cmd_say("%s: offset 0: %s", path,
           n ? "no GGUF, safetensors, config.json, ONNX or TFLite file" : "an empty file");
   return USAGE;
+}
+
+int model_refuse(const char *path, int argc, char **argv) {
+  return model_has_option(argc, argv) || is_folder(path) ? refuse(path) : FITS;
 }
 
 /* ---- reading ---- */
@@ -333,12 +349,15 @@ void model_file_close(model_file *m) {
 /* ---- arguments ---- */
 
 const char *model_argument(const char *const *help, int argc, char **argv) {
+  const char *value, *own;
   cmd_option o;
-  int i;
+  int i, is_flag;
   for (i = 0; i < argc; i++)
     if (argv[i][0] != '-' || !argv[i][1])
       return argv[i];
-    else if (cmd_find_option(help, argv[i], &o) && o.value_len)
-      i++;
+    else if (cmd_find_option(help, argv[i], &o))
+      i += o.value_len != 0;
+    else if ((own = model_own_word(argv[i], &value, &is_flag)) != NULL)
+      i += *own && !is_flag;
   return NULL;
 }

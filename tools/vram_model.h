@@ -8,7 +8,8 @@
 /* the options for such files */
 #define HELP_MODEL                                                                                 \
   "files of models (GGUF, safetensors, an index of shards, a folder of them)\n"                    \
-  "                        defaults are llama.cpp's, and so are the buffers of GGUF\n"             \
+  "                        defaults are llama.cpp's, and so are the buffers of GGUF;\n"            \
+  "                        its own names (-c, -ngl, -ctk, ...) are taken, too\n"                   \
   "  --ctx N               tokens of context (default: as in training)\n"                          \
   "  --n-batch N           tokens of a batch (default: 2048)\n"                                    \
   "  --n-ubatch N          of what is computed at once (default: 512)\n"                           \
@@ -25,8 +26,9 @@
   "                        (default: auto)\n"                                                      \
   "  --ngl N               layers on the devices, with the output (default: all)\n"                \
   "  --device gpu|cpu      cpu: no device at all\n"                                                \
-  "  --devices N           equal devices, each with --gpu or --budget (default: 1)\n"              \
-  "  --tensor-split A,B    their shares of the layers (default: equal)\n"                          \
+  "  --devices N           equal devices, each with --gpu or --budget (default: 1);\n"             \
+  "                        others: a name or size of each, as --gpu rtx4090,rtx3060\n"             \
+  "  --tensor-split A,B    their shares of the layers (default: by their memory)\n"                \
   "  --split-mode layer|none\n"                                                                    \
   "                        none: one device alone, --main-gpu\n"                                   \
   "  --main-gpu N          which one, from 0 on\n"                                                 \
@@ -35,20 +37,25 @@
   "                        tensors with such names lie there; repeatable\n"                        \
   "  --no-kv-offload       the cache stays on the host\n"                                          \
   "  --swa-full            sliding windows keep all cells\n"                                       \
+  "  --embedding           the output has embeddings, too\n"                                       \
+  "  --pooling none|mean|cls|last|rank\n"                                                          \
+  "                        of which: as the file says\n"                                           \
   "  --repack 0|1          weights as the CPU's kernels want them (default: 1)\n"
 
 enum { MAX_OVERRIDES = 32 };
 
 typedef struct file_job { /* vram estimate or fit of such a file */
   const char *command;
-  const char *model, *gpu;
+  const char *model, *gpu; /* gpu: one name, or a list as it was given */
   const char *runs;  /* an option that means nothing without llama.cpp's buffers; NULL: none */
   const char *llama; /* the same of those that a config.json has no use for */
   vram_llama_options o;
   double share[VRAM_LLAMA_MAX_DEVICES];
   vram_llama_override override_tensor[MAX_OVERRIDES];
-  uint64_t budget;          /* of each device */
-  int has_budget, is_whole; /* the latter: a whole device, with what is beside the buffers */
+  uint64_t gpu_bytes[VRAM_LLAMA_MAX_DEVICES], budget[VRAM_LLAMA_MAX_DEVICES];
+  uint32_t ngpu, nbudget; /* 0: none; 1: the same for every device */
+  int is_whole;           /* budgets are whole devices, with what is beside the buffers */
+  int is_shared;          /* layers by the devices' memory, which nobody said */
   int json, csv, table;
   int solve; /* of fit: the place of --solve's word among ctx slots ngl n-cpu-moe */
 } file_job;
@@ -80,6 +87,9 @@ struct job; /* vram_job.h */
    in *text, which is to be freed. Not FITS: message printed. */
 int model_text(const char *path, const struct job *j, char **text, size_t *len);
 
+/* What llama.cpp calls a is that option here ("": the file itself); NULL: it has no such name. A
+   flag there (is_flag) has *value here, or none (""). */
+const char *model_own_word(const char *a, const char **value, int *is_flag);
 /* The first argument that is neither an option of the help text nor the value of one; NULL: there
    is none. */
 const char *model_argument(const char *const *help, int argc, char **argv);
@@ -87,8 +97,9 @@ const char *model_argument(const char *const *help, int argc, char **argv);
 int model_is_option(const char *a);
 /* Whether one of the arguments is. */
 int model_has_option(int argc, char **argv);
-/* Why a path that model_sniff does not know is no file of a model; FITS: it may be a text. */
-int model_refuse(const char *path);
+/* A path that model_sniff does not know and the arguments: FITS, it may be a text; else why it is
+   no file of a model is printed. */
+int model_refuse(const char *path, int argc, char **argv);
 /* Not FITS: message printed; j->model is NULL where help was. */
 int model_arguments(file_job *j, const char *command, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */
@@ -107,12 +118,16 @@ int model_wants_step(int argc, char **argv);
 /* Layers and cache as the config.json of a folder has them, behind what is said of its tensors;
    is_asked: options need them. CMD_ABSENT: there is none that is known. */
 int model_folder_cache(const file_job *j, const char *path, int is_asked);
-/* vram estimate --engine of a config.json or a folder with one. */
-int model_serve(const char *path, int argc, char **argv);
+/* vram estimate --engine, or fit, of a config.json or a folder with one. */
+int model_serve(const char *path, int argc, char **argv, int is_fit);
 
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */
 int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vram_error *why);
+/* Bytes that a device may take, UINT64_MAX without a budget. */
+uint64_t model_budget(const file_job *j, uint32_t device);
+/* "23.5 GiB, rtx4090"; the devices' sizes where they differ. Good until the next call. */
+const char *model_devices(const file_job *j);
 /* Does it fit the budget on each device, for sure or at least perhaps? */
 int model_fits(const file_job *j, const vram_llama_report *r, int surely);
 void model_llama_print(const file_job *j, const vram_llama_report *r);

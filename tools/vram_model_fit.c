@@ -11,7 +11,8 @@ static const char *const option[] = {"--ctx", "--slots", "--ngl", "--n-cpu-moe"}
 
 typedef struct trial {
   uint32_t step, value;
-  uint64_t need; /* of the fullest device */
+  uint64_t need; /* of the device that has the least left, or lacks the most */
+  int64_t over;  /* what that device lacks; negative: has left */
   int is_known;  /* 0: more than 2^63-1 bytes, and no report */
   vram_llama_report r;
 } trial;
@@ -121,9 +122,14 @@ static int try_options(search *s, const vram_llama_options *o, trial *t) {
   s->tried++;
   t->is_known = !code;
   t->need = code ? UINT64_MAX : 0;
-  for (i = 0; i < t->r.ndevice; i++)
-    if (t->r.device_bytes[i] > t->need)
+  t->over = code ? INT64_MAX : INT64_MIN;
+  for (i = 0; i < t->r.ndevice && !code; i++) {
+    const int64_t over = (int64_t)t->r.device_bytes[i] - (int64_t)model_budget(&s->j, i);
+    if (over > t->over) {
+      t->over = over;
       t->need = t->r.device_bytes[i];
+    }
+  }
   if (code && code != VRAM_ERR_OVERFLOW && !s->code) {
     s->code = code;
     s->why = e;
@@ -142,12 +148,14 @@ static int try_step(search *s, uint32_t step, trial *t) {
 /* Weights and caches alone would do, shared out evenly. They grow with each step, which compute
    buffers and the fullest device's share do not: no step behind one that could not fit fits. */
 static int could_fit(const search *s, const trial *t) {
-  uint64_t sum = 0;
+  uint64_t sum = 0, room = 0;
   uint32_t i;
+  for (i = 0; i < t->r.ndevice; i++)
+    room = room > UINT64_MAX - model_budget(&s->j, i) ? UINT64_MAX : room + model_budget(&s->j, i);
   for (i = 0; i < t->r.nbuffer; i++)
     if (t->r.buffer[i].device >= 0)
       sum += t->r.buffer[i].model_bytes + t->r.buffer[i].context_bytes;
-  return t->is_known && sum / t->r.ndevice <= s->j.budget;
+  return t->is_known && sum <= room;
 }
 
 /* Each number of layers from the highest on that could fit. Where nothing does, s->next becomes
@@ -165,7 +173,7 @@ static void solve_layers(search *s) {
   }
   for (step = low + 1; step-- && !s->has_fit && !s->code;) {
     s->has_fit = try_step(s, step, &s->fits);
-    if (step == low || s->fits.need < s->next.need)
+    if (step == low || s->fits.over < s->next.over)
       s->next = s->fits;
   }
   if (s->has_fit)
@@ -206,12 +214,12 @@ static int has_next(const search *s) { return !s->has_fit || s->fits.step < s->m
 /* ---- what to change where nothing fits ---- */
 
 /* 1: it is one, for it takes less. */
-static int add_change(const search *s, const char *options, uint64_t need, int fits, change *to) {
+static int add_change(const search *s, const char *options, const trial *t, int fits, change *to) {
   snprintf(to->options, sizeof to->options, "%s %" PRIu32 " %s", option[s->what], s->next.value,
            options);
-  to->need = need;
+  to->need = t->need;
   to->fits = fits;
-  return need < s->next.need;
+  return t->over < s->next.over;
 }
 
 /* Another question at what needs least, and a cache of 8 bits; how many there are. */
@@ -232,7 +240,7 @@ static int find_changes(search *s, change to[4]) {
     found = other.has_fit ? &other.fits : &other.next;
     snprintf(text, sizeof text, "%s %" PRIu32, option[others[i]], found->value);
     if (!other.code && found->is_known)
-      n += add_change(s, text, found->need, other.has_fit, to + n);
+      n += add_change(s, text, found, other.has_fit, to + n);
     s->tried = least.tried = other.tried;
   }
   if (cmd_in(vram_dtype_name(least.j.o.cache_k ? least.j.o.cache_k : VRAM_F16), "f16 bf16 f32")) {
@@ -240,7 +248,7 @@ static int find_changes(search *s, change to[4]) {
     least.j.o.cache_k = least.j.o.cache_v = VRAM_Q8_0;
     fits = try_options(&least, &least.j.o, &t);
     if (!least.code && t.is_known)
-      n += add_change(s, "--kv q8_0", t.need, fits, to + n);
+      n += add_change(s, "--kv q8_0", &t, fits, to + n);
     s->tried = least.tried;
   }
   return n;
@@ -261,8 +269,8 @@ static void print_fit(search *s) {
   const trial *const shown = s->has_fit ? &s->fits : &s->next;
   change c[4];
   int i, n;
-  printf("%s%s%s  budget %s%s%s\n\n%s", cmd_bold, s->m->path, cmd_plain, cmd_human(s->j.budget),
-         s->j.gpu ? ", " : "", s->j.gpu ? s->j.gpu : "", cmd_bold);
+  printf("%s%s%s  budget %s\n\n%s", cmd_bold, s->m->path, cmd_plain, model_devices(&s->j),
+         cmd_bold);
   if (s->has_fit)
     print_trial(s, s->fits.r.compute == VRAM_LLAMA_EXACT ? "fits" : "may fit", &s->fits);
   else
@@ -321,7 +329,7 @@ static void print_fit_json(search *s) {
 /* Not FITS: message printed. */
 static int check(const file_job *j) {
   const int is_given[] = {j->o.n_ctx != 0, j->o.slots != 0, j->o.has_layers, j->o.n_cpu_moe != 0};
-  if (!j->has_budget)
+  if (!j->nbudget)
     return cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
   if (j->o.is_cpu)
     return cmd_bad("--device cpu leaves no device that something could fit", NULL, NULL);

@@ -16,11 +16,39 @@ int model_llama(const file_job *j, const model_file *m, vram_llama_report *r, vr
   return FITS;
 }
 
+uint64_t model_budget(const file_job *j, uint32_t device) {
+  return !j->nbudget ? UINT64_MAX : j->budget[j->nbudget > 1 ? device : 0];
+}
+
+static int has_one_size(const file_job *j) {
+  uint32_t i = 1;
+  while (i < j->nbudget && j->budget[i] == j->budget[0])
+    i++;
+  return i >= j->nbudget;
+}
+
+const char *model_devices(const file_job *j) {
+  static char text[16 * VRAM_LLAMA_MAX_DEVICES + 512];
+  const uint32_t sizes = has_one_size(j) ? 1 : j->nbudget;
+  size_t at = 0;
+  uint32_t i;
+  for (i = 0; i < sizes; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s%s",
+                           !i              ? ""
+                           : i + 1 < sizes ? ", "
+                                           : " and ",
+                           cmd_human(j->budget[i]));
+  if (j->gpu)
+    snprintf(text + at, sizeof text - at, ", %.400s", j->gpu);
+  return text;
+}
+
 int model_fits(const file_job *j, const vram_llama_report *r, int surely) {
   uint32_t i;
-  for (i = 0; i < r->ndevice && j->has_budget; i++) {
+  for (i = 0; i < r->ndevice && j->nbudget; i++) {
     const uint64_t beside = !j->is_whole ? 0 : surely ? r->beside_high[i] : r->beside_low[i];
-    if (beside > j->budget || r->device_bytes[i] > j->budget - beside)
+    const uint64_t budget = model_budget(j, i);
+    if (beside > budget || r->device_bytes[i] > budget - beside)
       return 0;
   }
   return 1;
@@ -49,18 +77,26 @@ static void print_caches(const vram_llama_report *r) {
 static void print_beside(const vram_llama_report *r) {
   uint32_t i;
   for (i = 0; i < r->ndevice; i++)
-    if (!i || r->beside_low[i] != r->beside_low[0])
+    if (r->beside_high[i] && (!i || r->beside_low[i] != r->beside_low[0]))
       printf("beside       %11s  to %s on %s: CUDA context, scratch pool, cuBLAS, graphs\n",
              cmd_human(r->beside_low[i]), cmd_human(r->beside_high[i]),
              r->ndevice > 1 ? "a device" : "CUDA0");
 }
 
+static void print_settings(const vram_llama_report *r) {
+  printf("\n%sllama.cpp%s", cmd_bold, cmd_plain);
+  if (!r->extra)
+    printf("  n_ctx %" PRIu32 ", slots %" PRIu32 ", n_batch %" PRIu32 ", n_ubatch %" PRIu32
+           ", flash attention %s",
+           r->n_ctx, r->slots, r->n_batch, r->n_ubatch, r->flash_attention ? "on" : "off");
+  printf("  %srules %s%s\n\n", cmd_dim, VRAM_LLAMA_RULES, cmd_plain);
+}
+
 void model_llama_print(const file_job *j, const vram_llama_report *r) {
+  static const char *const extra[] = {"a model", "a LoRA adapter", "a control vector",
+                                      "a projector of images or sound"};
   uint32_t i;
-  printf("\n%sllama.cpp%s  n_ctx %" PRIu32 ", slots %" PRIu32 ", n_batch %" PRIu32
-         ", n_ubatch %" PRIu32 ", flash attention %s  %srules %s%s\n\n",
-         cmd_bold, cmd_plain, r->n_ctx, r->slots, r->n_batch, r->n_ubatch,
-         r->flash_attention ? "on" : "off", cmd_dim, VRAM_LLAMA_RULES, cmd_plain);
+  print_settings(r);
   printf("%s%-12s %11s %11s %11s %11s%s\n", cmd_bold, "buffer", "model", "context", "compute",
          "sum", cmd_plain);
   for (i = 0; i < r->nbuffer; i++) {
@@ -80,16 +116,21 @@ void model_llama_print(const file_job *j, const vram_llama_report *r) {
   if (r->compute != VRAM_LLAMA_EXACT)
     printf("note: %s\n", r->compute ? "compute buffers are at least this"
                                     : "compute buffers are not counted: the sums are without them");
+  if (r->extra)
+    printf("note: %s, which llama.cpp loads beside a model: add it to the model's\n",
+           extra[r->extra]);
   if (!r->architecture_is_known)
     printf("note: an architecture that is not known, taken for a plain transformer\n");
   print_beside(r);
-  if (j->has_budget)
-    printf("\n%s%s%s %s of %s%s%s\n", cmd_bold,
+  if (j->is_shared)
+    printf("note: layers are shared out by the devices' sizes; llama.cpp takes what is free then, "
+           "--tensor-split fixes them\n");
+  if (j->nbudget)
+    printf("\n%s%s%s %s of %s\n", cmd_bold,
            !model_fits(j, r, 0) ? "DOES NOT FIT"
            : is_sure(j, r)      ? "fits"
                                 : "may fit",
-           cmd_plain, r->ndevice > 1 ? "devices" : "a device", cmd_human(j->budget),
-           j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+           cmd_plain, r->ndevice > 1 ? "devices" : "a device", model_devices(j));
 }
 
 /* ---- JSON ---- */
@@ -129,13 +170,16 @@ void model_llama_json(const file_job *j, const vram_llama_report *r) {
   for (i = 0; i < r->ndevice; i++)
     printf("%s\"CUDA%" PRIu32 "\":{\"lower\":%" PRIu64 ",\"upper\":%" PRIu64 "}", i ? "," : "", i,
            r->beside_low[i], r->beside_high[i]);
-  printf("},\"fits\":");
-  if (!j->has_budget)
-    printf("null,\"budget_bytes\":null");
+  printf("},\"fits\":%s", !j->nbudget            ? "null"
+                          : !model_fits(j, r, 0) ? "false"
+                          : is_sure(j, r)        ? "true"
+                                                 : "null");
+  if (j->nbudget && has_one_size(j))
+    printf(",\"budget_bytes\":%" PRIu64, j->budget[0]);
   else
-    printf("%s,\"budget_bytes\":%" PRIu64,
-           !model_fits(j, r, 0) ? "false"
-           : is_sure(j, r)      ? "true"
-                                : "null",
-           j->budget);
+    printf(",\"budget_bytes\":null");
+  printf(",\"budgets\":{");
+  for (i = 0; i < r->ndevice && j->nbudget; i++)
+    printf("%s\"CUDA%" PRIu32 "\":%" PRIu64, i ? "," : "", i, model_budget(j, i));
+  printf("}");
 }

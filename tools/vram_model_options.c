@@ -21,7 +21,7 @@ static int set_count(file_job *j, const char *a, const char *v) {
     const char *name;
     uint32_t *to;
     int64_t least, most;
-  } count[] = {{"--ctx", &j->o.n_ctx, 1, INT32_MAX},
+  } count[] = {{"--ctx", &j->o.n_ctx, 0, INT32_MAX},
                {"--n-batch", &j->o.n_batch, 1, INT32_MAX},
                {"--n-ubatch", &j->o.n_ubatch, 1, INT32_MAX},
                {"--slots", &j->o.slots, 1, 256},
@@ -74,18 +74,21 @@ static int word_of(const char *a, const char *v, const char *list) {
 
 static int set_word(file_job *j, const char *a, const char *v) {
   const int is_flash = !strcmp(a, "--flash-attn"), is_split = !strcmp(a, "--split-mode"),
-            is_device = !strcmp(a, "--device");
+            is_device = !strcmp(a, "--device"), is_pooling = !strcmp(a, "--pooling");
   const int i = word_of(a, v,
-                        is_flash    ? "auto on off"
-                        : is_split  ? "layer none"
-                        : is_device ? "gpu cpu"
-                                    : "0 1");
+                        is_flash     ? "auto on off"
+                        : is_split   ? "layer none row tensor"
+                        : is_pooling ? "none mean cls last rank"
+                        : is_device  ? "gpu cpu"
+                                     : "0 1");
   if (i < 0)
     return 0;
   if (is_flash)
     j->o.flash_attention = i == 1 ? VRAM_LLAMA_ON : i ? VRAM_LLAMA_OFF : VRAM_LLAMA_AUTO;
   else if (is_split)
-    j->o.split = i ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+    j->o.split = i > 1 ? VRAM_LLAMA_SPLIT_ROW : i ? VRAM_LLAMA_SPLIT_NONE : VRAM_LLAMA_SPLIT_LAYER;
+  else if (is_pooling)
+    j->o.pooling = (vram_llama_pooling)(VRAM_LLAMA_POOLING_NONE + i);
   else if (is_device)
     j->o.is_cpu = i == 1;
   else if (!strcmp(a, "--unified"))
@@ -147,22 +150,68 @@ static int set_override(file_job *j, const char *a, const char *v) {
   return 1;
 }
 
+/* Items of a list that commas divide, one for each device; 0: error printed. */
+static int set_list(const char *a, const char *v, int (*take)(const char *item, uint64_t *bytes),
+                    uint64_t bytes[VRAM_LLAMA_MAX_DEVICES], uint32_t *n) {
+  char item[64], what[64];
+  const char *s = v;
+  for (*n = 0;; s++) {
+    const size_t len = strcspn(s, ",");
+    if (*n == VRAM_LLAMA_MAX_DEVICES) {
+      snprintf(what, sizeof what, "more than %d devices in %s", VRAM_LLAMA_MAX_DEVICES, a);
+      return cmd_bad(what, NULL, NULL), 0;
+    }
+    snprintf(item, sizeof item, "%.*s", (int)(len < sizeof item ? len : sizeof item - 1), s);
+    if (!take(item, bytes + (*n)++))
+      return 0;
+    s += len;
+    if (!*s)
+      return 1;
+  }
+}
+
+static int take_size(const char *item, uint64_t *bytes) {
+  return cmd_parse_size(item, bytes) || (cmd_bad("not a size", item, "24GiB, 80GB, bytes"), 0);
+}
+
+static int take_gpu(const char *item, uint64_t *bytes) {
+  const vram_gpu *g = cmd_find_gpu(item);
+  if (g)
+    *bytes = g->bytes;
+  return g != NULL;
+}
+
+/* The highest compute capability: that of the most workspace. */
+static uint32_t cc_of(const char *v) {
+  uint32_t cc = 0;
+  char item[64];
+  for (;; v++) {
+    const size_t len = strcspn(v, ",");
+    snprintf(item, sizeof item, "%.*s", (int)len, v);
+    if (cmd_find_gpu(item)->cc > cc)
+      cc = cmd_find_gpu(item)->cc;
+    v += len;
+    if (!*v)
+      return cc;
+  }
+}
+
 static int set_device(file_job *j, const char *a, const char *v) {
-  const vram_gpu *g;
   if (!strcmp(a, "--cc"))
     return (j->o.cc = cmd_parse_cc(v)) != 0;
-  if (!strcmp(a, "--budget")) {
-    j->has_budget = 1;
-    return cmd_parse_size(v, &j->budget) || (cmd_bad("not a size", v, "24GiB, 80GB, bytes"), 0);
-  }
-  g = cmd_find_gpu(v);
-  if (!g)
+  if (!strcmp(a, "--budget"))
+    return set_list(a, v, take_size, j->budget, &j->nbudget);
+  if (!set_list(a, v, take_gpu, j->gpu_bytes, &j->ngpu))
     return 0;
-  j->gpu = g->name;
-  j->o.cc = g->cc;
-  if (!j->has_budget)
-    j->budget = g->bytes;
+  j->gpu = j->ngpu == 1 ? cmd_find_gpu(v)->name : v;
+  j->o.cc = cc_of(v);
   return 1;
+}
+
+static int set_rules(file_job *j, const char *a, const char *v) {
+  (void)j, (void)a;
+  return !strcmp(v, "llama.cpp") || !strcmp(v, VRAM_LLAMA_RULES) ||
+         (cmd_bad("unknown rules of a GGUF file:", v, "llama.cpp, which is " VRAM_LLAMA_RULES), 0);
 }
 
 static int set_units(file_job *j, const char *a, const char *v) {
@@ -185,6 +234,8 @@ static int file_flag(file_job *j, const char *a) {
     return j->o.no_kv_offload = 1;
   if (!strcmp(a, "--swa-full"))
     return j->o.swa_full = 1;
+  if (!strcmp(a, "--embedding"))
+    return j->o.embeddings = 1;
   return 0;
 }
 
@@ -200,7 +251,7 @@ int model_wants_step(int argc, char **argv) {
 
 static int is_fit(const file_job *j) { return !strcmp(j->command, "fit"); }
 
-/* One option; how many arguments it took, 0: error printed. */
+/* An option; how many arguments it took, 0: error printed. */
 static int file_option(file_job *j, const char *a, const char *v) {
   static const struct {
     const char *names;
@@ -209,11 +260,12 @@ static int file_option(file_job *j, const char *a, const char *v) {
       {"--ctx --n-batch --n-ubatch --slots --outputs --ngl --devices --main-gpu --n-cpu-moe",
        set_count},
       {"--kv --cache-k --cache-v", set_cache},
-      {"--flash-attn --unified --repack --device --split-mode", set_word},
+      {"--flash-attn --unified --repack --device --split-mode --pooling", set_word},
       {"--tensor-split", set_shares},
       {"--override-tensor", set_override},
       {"--gpu --cc --budget", set_device},
       {"--solve", set_solve},
+      {"--rules", set_rules},
       {"--units", set_units}};
   cmd_option o;
   size_t i = 0;
@@ -237,24 +289,66 @@ static int file_option(file_job *j, const char *a, const char *v) {
   return cmd_unknown_option(a, j->command, NULL, "");
 }
 
+/* As many devices as a list has; those of several sizes share the layers as llama.cpp does it: by
+   the memory that is free, of which nobody knows more here than the size. */
+static int check_devices(file_job *j) {
+  const uint32_t listed = j->ngpu > j->nbudget ? j->ngpu : j->nbudget;
+  uint32_t i;
+  if (listed > 1 &&
+      ((j->ngpu > 1 && j->ngpu != listed) || (j->nbudget > 1 && j->nbudget != listed)))
+    return cmd_bad("as many devices in --gpu as in --budget are expected", NULL, NULL);
+  if (listed > 1 && j->o.devices && j->o.devices != listed)
+    return cmd_bad("--devices and a list of other length", j->ngpu > 1 ? "--gpu" : "--budget",
+                   NULL);
+  if (listed > 1)
+    j->o.devices = listed;
+  j->is_whole = j->ngpu && !j->nbudget;
+  if (j->is_whole) {
+    memcpy(j->budget, j->gpu_bytes, sizeof j->budget);
+    j->nbudget = j->ngpu;
+  }
+  for (i = 1; i < j->nbudget && !j->o.ntensor_split; i++)
+    j->is_shared |= j->budget[i] != j->budget[0] && j->o.split == VRAM_LLAMA_SPLIT_LAYER;
+  if (j->is_shared) {
+    for (i = 0; i < j->nbudget; i++)
+      j->share[i] = (double)j->budget[i];
+    j->o.tensor_split = j->share;
+    j->o.ntensor_split = j->nbudget;
+  }
+  return FITS;
+}
+
 static int file_check(file_job *j) {
   if (j->json && j->csv)
     return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
   if (j->table && j->json)
     return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", "--table",
                    NULL);
-  if (j->o.is_cpu && (j->gpu || j->o.devices || j->o.has_layers))
+  if (j->o.is_cpu && (j->gpu || j->nbudget > 1 || j->o.devices || j->o.has_layers))
     return cmd_bad("--device cpu excludes",
-                   j->gpu         ? "--gpu"
-                   : j->o.devices ? "--devices"
-                                  : "--ngl",
+                   j->gpu           ? "--gpu"
+                   : j->nbudget > 1 ? "--budget of several devices"
+                   : j->o.devices   ? "--devices"
+                                    : "--ngl",
                    NULL);
+  if (check_devices(j))
+    return USAGE;
   if (j->o.ntensor_split > (j->o.devices ? j->o.devices : 1))
     return cmd_bad("more shares in --tensor-split than devices", NULL, "--devices");
-  j->is_whole = j->gpu && !j->has_budget;
-  if (j->gpu)
-    j->has_budget = 1;
   return FITS;
+}
+
+/* The same of an argument, which may be llama.cpp's own name of one. */
+static int file_argument(file_job *j, const char *a, const char *v) {
+  int is_flag = 0;
+  const char *const own = model_own_word(a, &v, &is_flag);
+  int n;
+  if (!own)
+    return file_option(j, a, v);
+  if (!*own) /* the file, which stands behind it */
+    return v ? 1 : (cmd_bad("no value behind", a, NULL), 0);
+  n = file_option(j, own, v);
+  return n && is_flag ? 1 : n;
 }
 
 int model_arguments(file_job *j, const char *command, int argc, char **argv) {
@@ -267,7 +361,7 @@ int model_arguments(file_job *j, const char *command, int argc, char **argv) {
       return cmd_help(is_fit(j) ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
-      const int n = file_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      const int n = file_argument(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
       if (!n)
         return USAGE;
       i += n;

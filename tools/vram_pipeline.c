@@ -143,12 +143,17 @@ static int stays(const pipeline_part *part, int offload) {
                              "transformer vae");
 }
 
+enum { WEIGHTS, AT_LEAST, AT_MOST };
+
 /* What a part takes of the device while it runs, beside what stays. */
-static uint64_t running_bytes(const pipeline_part *part, int offload, int with_steps) {
-  const uint64_t step = with_steps ? part->step_bytes : 0,
-                 own = part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+static uint64_t running_bytes(const pipeline *p, const pipeline_part *part, int offload, int what) {
+  const uint64_t held = what ? pipeline_held(p, part, what == AT_MOST) : 0,
+                 step = what ? part->step_bytes + (part->has_step ? held : 0) : 0,
+                 own = part->loaded_bytes + (what ? part->beside_bytes : 0);
   if (stays(part, offload))
     return step;
+  if (offload == OFFLOAD_SEQUENTIAL && what == AT_MOST)
+    return step + part->largest_bytes;
   if (offload == OFFLOAD_SEQUENTIAL)
     return part->largest_bytes > step ? part->largest_bytes : step;
   return step + own;
@@ -156,17 +161,28 @@ static uint64_t running_bytes(const pipeline_part *part, int offload, int with_s
 
 /* What has to be on the device at once: weights alone, or with buffers and the largest call of a
    part. At least: of parts that are not known there is nothing in it. */
-static uint64_t peak_of(const pipeline *p, int offload, int with_steps) {
+static uint64_t peak_of(const pipeline *p, int offload, int what) {
   uint64_t sum = 0, most = 0;
   uint32_t i;
   for (i = 0; i < p->nparts; i++) {
     const pipeline_part *const part = p->part + i;
-    const uint64_t one = running_bytes(part, offload, with_steps);
+    const uint64_t one = running_bytes(p, part, offload, what);
     if (stays(part, offload))
-      sum += part->loaded_bytes + (with_steps ? part->buffers_bytes : 0);
+      sum += part->loaded_bytes + (what ? part->beside_bytes : 0);
+    else if (offload == OFFLOAD_SEQUENTIAL && what)
+      sum += part->buffers_bytes; /* accelerate's cpu_offload() leaves them */
     most = one > most ? one : most;
   }
   return sum + most;
+}
+
+/* Is there a bound from above? Of a pipeline whose __call__ is known, and of all parts of it. */
+static int has_most(const pipeline *p) {
+  uint32_t i;
+  int is = p->call != NULL && p->image_bytes != 0;
+  for (i = 0; i < p->nparts; i++)
+    is = is && (p->part[i].has_step || is_weightless(p->part[i].kind));
+  return is;
 }
 
 /* Sums that peak_of makes must fit. */
@@ -223,13 +239,17 @@ static void print_text(const pipeline *p) {
            p->guidance ? ", guidance" : "");
   printf("\n\n");
   print_parts(p);
-  printf("\n%s%-12s %11s %11s%s\n", cmd_bold, "offload", "weights", "peak", cmd_plain);
+  printf("\n%s%-12s %11s %11s %11s%s\n", cmd_bold, "offload", "weights", "peak", "at most",
+         cmd_plain);
   for (k = 0; k < OFFLOADS; k++)
-    printf("%-12s %11s %11s  %s\n", offload_name[k], cmd_human(peak_of(p, k, 0)),
-           cmd_human(peak_of(p, k, 1)), what[k]);
-  printf("note: requested bytes, at least: beside them are what the pipeline itself holds "
-         "(embeddings, "
-         "latents,\nwhat the scheduler keeps), the allocator's rests and the CUDA context\n");
+    printf("%-12s %11s %11s %11s  %s\n", offload_name[k], cmd_human(peak_of(p, k, WEIGHTS)),
+           cmd_human(peak_of(p, k, AT_LEAST)),
+           has_most(p) ? cmd_human(peak_of(p, k, AT_MOST)) : "?", what[k]);
+  printf("note: requested bytes, of a call with two steps or more: peak is a lower bound%s; beside "
+         "them are\ncuDNN's workspaces, the allocator's rests and the CUDA context\n",
+         p->call ? ""
+                 : ", without what\nthe pipeline itself holds (embeddings, latents, what the "
+                   "scheduler keeps)");
   for (i = 0; i < p->nparts; i++)
     if (is_unknown(p->part + i))
       printf("note: %s: neither safetensors nor a class that is known; the sums are without it\n",
@@ -285,7 +305,13 @@ static void print_json(const pipeline *p, int fits) {
       printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], peak_of(p, k, (int)i));
     printf("}");
   }
-  printf(",\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
+  printf(",\"upper_bytes\":{");
+  for (k = 0; k < OFFLOADS; k++)
+    if (has_most(p))
+      printf("%s\"%s\":%" PRIu64, k ? "," : "", offload_name[k], peak_of(p, k, AT_MOST));
+    else
+      printf("%s\"%s\":null", k ? "," : "", offload_name[k]);
+  printf("},\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
          p->j.has_budget ? fits ? "null" : "false" : "null");
   if (p->j.has_budget)
     printf("%" PRIu64 "}\n", p->j.budget);
@@ -295,7 +321,7 @@ static void print_json(const pipeline *p, int fits) {
 
 /* ---- arguments ---- */
 
-/* --batch, --height, --width, --guidance; as pipeline_option */
+/* --batch, --height, --width, --guidance, --max-sequence-length; as pipeline_option */
 static int set_number(pipeline *p, const char *a, const char *v) {
   const int is_guidance = !strcmp(a, "--guidance"), is_batch = !strcmp(a, "--batch");
   char what[40];
@@ -306,19 +332,33 @@ static int set_number(pipeline *p, const char *a, const char *v) {
   if (is_guidance)
     p->guidance = (int)n;
   else
-    *(is_batch ? &p->batch : !strcmp(a, "--height") ? &p->height : &p->width) = n;
+    *(is_batch                              ? &p->batch
+      : !strcmp(a, "--height")              ? &p->height
+      : !strcmp(a, "--max-sequence-length") ? &p->tokens
+      : !strcmp(a, "--num-frames")          ? &p->frames
+                                            : &p->width) = n;
   return 2;
 }
 
 /* One option; how many arguments it took, 0: error printed. */
 static int pipeline_option(pipeline *p, const char *a, const char *v) {
   int k = 0;
-  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance"))
+  if (!strcmp(a, "--vae-slicing"))
+    return p->vae_slicing = 1;
+  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance --max-sequence-length "
+                 "--num-frames --solve"))
     return cmd_in(a, "--dtype --gpu --budget --cc --rules --json --units")
                ? job_option(&p->j, a, v)
                : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--solve")) {
+    p->solves_side = !strcmp(v, "side");
+    return !strcmp(p->j.command, "fit") && (p->solves_side || !strcmp(v, "batch"))
+               ? 2
+               : (cmd_bad("not what a pipeline of diffusers is solved for:", v, "batch or side"),
+                  0);
+  }
   if (!strcmp(a, "--variant")) {
     p->variant = v;
     return model_is_plain_name(v, strlen(v)) ? 2 : (cmd_bad("not a variant:", v, "fp16"), 0);
@@ -337,7 +377,7 @@ static int pipeline_arguments(pipeline *p, int argc, char **argv) {
   for (i = 0; i < argc; i += n) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       p->model = NULL;
-      return cmd_help(help_estimate, stdout), FITS;
+      return cmd_help(!strcmp(p->j.command, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     n = 1;
     if (argv[i][0] == '-' && argv[i][1])
@@ -363,37 +403,138 @@ static int folder_of(pipeline *p, const char *path) {
   return FITS;
 }
 
+/* The folder with its weights, as the arguments say. Not FITS: message printed; p->model is NULL
+   where help was. */
+static int pipeline_open(pipeline *p, const char *command, int argc, char **argv) {
+  char *path;
+  uint32_t i;
+  int status;
+  memset(p, 0, sizeof *p);
+  p->j.command = command;
+  p->batch = p->guidance = 1;
+  status = pipeline_arguments(p, argc, argv);
+  if (status || !p->model)
+    return status;
+  path = index_path(p->model);
+  status = path ? folder_of(p, path) : cmd_no_memory();
+  if (!status)
+    status = index_read(p, path);
+  for (i = 0; i < p->nparts && !status; i++)
+    status = part_read(p, p->part + i);
+  free(path);
+  return status;
+}
+
+/* What each part's call takes at the sizes of now. Not FITS: message printed. */
+static int pipeline_calls(pipeline *p) {
+  int status = pipeline_sizes(p);
+  uint32_t i;
+  for (i = 0; i < p->nparts && !status; i++)
+    status = pipeline_step(p, p->part + i);
+  return status ? status : whole_check(p);
+}
+
+/* Does it fit for sure, as far as that is known? */
+static int pipeline_fits(const pipeline *p) {
+  return peak_of(p, p->offload, has_most(p) ? AT_MOST : AT_LEAST) <= p->j.budget;
+}
+
 int pipeline_estimate(int argc, char **argv) {
   static pipeline p;
-  char *path = NULL;
-  int status, fits;
-  uint32_t i;
-  memset(&p, 0, sizeof p);
-  p.j.command = "estimate";
-  p.batch = p.guidance = 1;
-  status = pipeline_arguments(&p, argc, argv);
+  int status = pipeline_open(&p, "estimate", argc, argv), fits;
+  if (!status && p.model)
+    status = pipeline_calls(&p);
+  free(p.folder);
   if (status || !p.model)
     return status;
-  path = index_path(p.model);
-  status = path ? folder_of(&p, path) : cmd_no_memory();
-  if (!status)
-    status = index_read(&p, path);
-  for (i = 0; i < p.nparts && !status; i++)
-    status = part_read(&p, p.part + i);
-  if (!status)
-    status = pipeline_sizes(&p);
-  for (i = 0; i < p.nparts && !status; i++)
-    status = pipeline_step(&p, p.part + i);
-  if (!status)
-    status = whole_check(&p);
-  free(path);
-  free(p.folder);
-  if (status)
-    return status;
-  fits = !p.j.has_budget || peak_of(&p, p.offload, 1) <= p.j.budget;
+  fits = !p.j.has_budget || peak_of(&p, p.offload, AT_LEAST) <= p.j.budget;
   if (p.j.json)
     print_json(&p, fits);
   else
     print_text(&p);
   return fits ? FITS : TOO_LARGE;
+}
+
+/* ---- vram fit ---- */
+
+/* The size that is looked for: images, or the side of a square one in steps of what both the VAE
+   and the patches divide. */
+static int64_t size_step(const pipeline *p) { return p->solves_side ? 8 * p->scale : 1; }
+
+static void size_set(pipeline *p, int64_t n) {
+  if (p->solves_side)
+    p->height = p->width = n * size_step(p);
+  else
+    p->batch = n;
+}
+
+/* *fits of n steps; not FITS: message printed. */
+static int size_try(pipeline *p, int64_t n, int *fits) {
+  int status;
+  size_set(p, n);
+  status = pipeline_calls(p);
+  *fits = !status && pipeline_fits(p);
+  return status;
+}
+
+/* The most steps that fit, below a number that does not; 0: none. */
+static int size_search(pipeline *p, int64_t *most) {
+  int64_t low = 0, high = 1, middle;
+  const int64_t end = p->solves_side ? 65536 / size_step(p) : 4096;
+  int fits = 1, status = FITS;
+  while (!status && fits && high <= end) {
+    status = size_try(p, high, &fits);
+    low = fits ? high : low;
+    high = fits ? 2 * high : high;
+  }
+  if (fits)
+    high = low + 1;
+  while (!status && high - low > 1) {
+    middle = low + (high - low) / 2;
+    status = size_try(p, middle, &fits);
+    low = fits ? middle : low;
+    high = fits ? high : middle;
+  }
+  *most = low;
+  return status;
+}
+
+static void print_fit(const pipeline *p, int64_t n) {
+  const uint64_t least = peak_of(p, p->offload, AT_LEAST), most = peak_of(p, p->offload, AT_MOST);
+  if (p->j.json) {
+    printf("{\"model\":");
+    cmd_json_text(stdout, p->model);
+    printf(",\"format\":\"diffusers\",\"solve\":\"%s\",\"value\":%" PRId64 ",\"batch\":%" PRId64
+           ",\"height\":%" PRId64 ",\"width\":%" PRId64
+           ",\"offload\":\"%s\",\"peak_bytes\":%" PRIu64 ",\"budget_bytes\":%" PRIu64 "}\n",
+           p->solves_side ? "side" : "batch", n * size_step(p), p->batch, p->height, p->width,
+           offload_name[p->offload], least, p->j.budget);
+    return;
+  }
+  printf("%s%s%s  diffusers  %s  budget %s, offload %s\n\n", cmd_bold, p->model, cmd_plain, p->kind,
+         cmd_human(p->j.budget), offload_name[p->offload]);
+  printf("%-14s %s %-10" PRId64 " batch %" PRId64 ", %" PRId64 " x %" PRId64 ": %s",
+         n ? "fits" : "does not fit", p->solves_side ? "side" : "batch",
+         n ? n * size_step(p) : size_step(p), p->batch, p->height, p->width, cmd_human(least));
+  if (has_most(p))
+    printf(" to %s", cmd_human(most));
+  printf(" requested%s\n", has_most(p) ? "" : ", at least");
+}
+
+int pipeline_fit(int argc, char **argv) {
+  static pipeline p;
+  int status = pipeline_open(&p, "fit", argc, argv), fits;
+  int64_t n = 0;
+  if (!status && p.model && !p.j.has_budget)
+    status = cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (!status && p.model)
+    status = pipeline_sizes(&p);
+  if (!status && p.model)
+    status = size_search(&p, &n);
+  if (!status && p.model)
+    status = size_try(&p, n ? n : 1, &fits);
+  if (!status && p.model)
+    print_fit(&p, n);
+  free(p.folder);
+  return status || !p.model ? status : n ? FITS : TOO_LARGE;
 }

@@ -30,8 +30,18 @@ typedef enum vram_llama_switch { /* of what llama.cpp decides when nobody says *
 typedef enum vram_llama_split {
   VRAM_LLAMA_SPLIT_LAYER, /* whole layers, and their cache, to one device or another */
   VRAM_LLAMA_SPLIT_NONE,  /* all of it on main_gpu */
-  VRAM_LLAMA_SPLIT_ROW    /* refused: the rows of a matrix on several devices */
+  VRAM_LLAMA_SPLIT_ROW    /* refused: the parts of a matrix on several devices */
 } vram_llama_split;
+
+/* --pooling: what embeddings are made of. Numbers of llama.cpp's own, one higher. */
+typedef enum vram_llama_pooling {
+  VRAM_LLAMA_POOLING_FILE, /* as the file says; none, if it does not */
+  VRAM_LLAMA_POOLING_NONE, /* each token's */
+  VRAM_LLAMA_POOLING_MEAN,
+  VRAM_LLAMA_POOLING_CLS,
+  VRAM_LLAMA_POOLING_LAST,
+  VRAM_LLAMA_POOLING_RANK /* a reranker's score */
+} vram_llama_pooling;
 
 /* --override-tensor PATTERN=BUFFER: tensors in whose name the pattern is found lie there. The first
    that matches counts. Patterns are regular expressions of ECMAScript without look-ahead and back
@@ -56,6 +66,7 @@ typedef struct vram_llama_options {
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
+  vram_llama_pooling pooling;        /* with embeddings: as the file says */
   vram_llama_split split;            /* by layers */
   const double *tensor_split;        /* shares of the devices; NULL: equal */
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
@@ -66,7 +77,7 @@ typedef struct vram_llama_options {
   uint8_t unified;       /* one cache for all sequences */
   uint8_t no_kv_offload; /* the cache on the host */
   uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* the output has embeddings too */
+  uint8_t embeddings;    /* --embedding: the output has embeddings too */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -90,6 +101,15 @@ typedef enum vram_llama_known {
   VRAM_LLAMA_EXACT
 } vram_llama_known;
 
+/* A file may be one that llama.cpp loads beside a model: its weights are counted, and where they
+   lie, not what its graph needs. */
+typedef enum vram_llama_extra {
+  VRAM_LLAMA_MODEL,
+  VRAM_LLAMA_ADAPTER,        /* LoRA: --lora */
+  VRAM_LLAMA_CONTROL_VECTOR, /* --control-vector */
+  VRAM_LLAMA_PROJECTOR       /* of images or sound: --mmproj */
+} vram_llama_extra;
+
 typedef struct vram_llama_report {
   uint32_t n_ctx, n_ctx_seq, n_batch, n_ubatch, slots;
   uint32_t nbuffer, ncache, ndevice;
@@ -103,6 +123,7 @@ typedef struct vram_llama_report {
   uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
+  vram_llama_extra extra;
   uint8_t flash_attention;
   uint8_t architecture_is_known; /* 0: taken for a plain transformer */
 } vram_llama_report;

@@ -89,9 +89,10 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
   if (n->flags & VRAM__NODE_IN_PLACE)
     for (uint32_t i = 0; i < n->nsource; i++) {
       const vram__graph_node *s = g->node + n->source[i];
-      if ((s->flags & VRAM__NODE_IS_PLACED) && !(s->flags & VRAM__NODE_OUTPUT) &&
-          s->buffer == n->buffer && s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] &&
-          s->ne[1] == n->ne[1] && s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
+      if ((s->flags & VRAM__NODE_IS_PLACED) &&
+          !(s->flags & (VRAM__NODE_OUTPUT | VRAM__NODE_STRIDED)) && s->buffer == n->buffer &&
+          s->nchild == 1 && !s->nview && s->ne[0] == n->ne[0] && s->ne[1] == n->ne[1] &&
+          s->ne[2] == n->ne[2] && s->bytes >= n->bytes)
         return n->source[i];
     }
   return -1;
@@ -152,11 +153,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))

@@ -9,20 +9,27 @@ typedef struct vram__build_row {
   const char *name;
   vram__build_layer layer;
   vram__build_part state; /* what a recurrent layer has in place of attention */
-  uint32_t flags;
+  uint64_t flags;
 } vram__build_row;
 
 /* ---- layers ---- */
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
+/* Are output rows chosen in the last layer, and not behind it? */
+VRAM__FN int vram__build_has_rows(const vram__build *b) {
+  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
+}
+
 /* What makes one token of others: attention, or a state. */
-static int32_t vram__build_mix(vram__build *b, int32_t x) {
+VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
+  if (vram__build_weight(b, "attn_kv_b.weight"))
+    return vram__build_unpacked(b, x);
   return m->head_k_mla ? vram__build_latent(b, x) : vram__build_attention(b, x);
 }
 
@@ -36,25 +43,67 @@ static int32_t vram__build_scaled(vram__build *b, int32_t a) {
   return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
 }
 
+/* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
+typedef struct vram__build_norms {
+  const char *mixed, *forward, *forward_bias, *done;
+} vram__build_norms;
+
+static vram__build_norms vram__build_norms_of(vram__build *b) {
+  static const char after[] = "post_attention_norm.weight", output[] = "attn_output_norm.weight";
+  const int is_plain = vram__build_weight(b, "post_ffw_norm") != NULL; /* plamo3 */
+  vram__build_norms n;
+  n.mixed = is_plain ? "post_attention_norm" : after;
+  n.forward = "ffn_norm.weight";
+  n.forward_bias = "ffn_norm.bias";
+  n.done = is_plain ? "post_ffw_norm" : "post_ffw_norm.weight";
+  if (b->flags & VRAM__BUILD_NORMS_DBRX) {
+    n.forward = output;
+  } else if (b->flags & VRAM__BUILD_NORMS_GROK) {
+    n.mixed = output;
+    if (vram__build_weight(b, "layer_output_norm.weight"))
+      n.done = "layer_output_norm.weight";
+  } else if (!(b->flags & (VRAM__BUILD_NORM_AFTER | VRAM__BUILD_NO_WEIGHTS)) &&
+             !vram__build_weight(b, n.forward)) {
+    n.mixed = ""; /* that behind attention is the feed-forward's */
+    n.forward = after;
+    n.forward_bias = "";
+    if (!vram__build_weight(b, after))
+      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  }
+  return n;
+}
+
+/* A norm of a layer's input or of its feed-forward's, which may be without a weight. */
+static int32_t vram__build_norm_input(vram__build *b, int32_t x, const char *name,
+                                      const char *bias) {
+  if (!(b->flags & VRAM__BUILD_NO_WEIGHTS))
+    return vram__build_norm(b, x, name, bias);
+  x = vram__build_map(b, x, -1);
+  if (b->flags & VRAM__BUILD_MEAN)
+    vram__build_at(b, x)->flags = 0;
+  return x;
+}
+
 static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
-  const int is_after = (b->flags & VRAM__BUILD_NORM_AFTER) != 0;
-  const int is_before = is_after || vram__build_weight(b, "ffn_norm.weight") != NULL;
-  int32_t i = vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias");
-  i = vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_LAST)) {
+  const vram__build_norms n = vram__build_norms_of(b);
+  int32_t i, logits = -1;
+  if (b->flags & VRAM__BUILD_ROUTED_BEFORE)
+    logits = vram__build_linear(b, x, "ffn_gate_inp.weight", NULL);
+  i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
+  if (b->flags & VRAM__BUILD_ROWS_AFTER)
+    i = vram__build_norm(b, i, n.mixed, NULL);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
+    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
   }
-  if (is_before)
-    i = vram__build_norm(b, i, "post_attention_norm.weight", NULL);
-  else if (!vram__build_weight(b, "post_attention_norm.weight"))
-    b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+  if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
+    i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
   x = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_INPUT_FIRST) != 0);
-  i = vram__build_norm(b, x, is_before ? "ffn_norm.weight" : "post_attention_norm.weight",
-                       is_before ? "ffn_norm.bias" : NULL);
-  i = vram__build_forward(b, i);
-  i = vram__build_norm(b, i, "post_ffw_norm.weight", NULL);
+  i = vram__build_norm_input(b, x, n.forward, n.forward_bias);
+  i = vram__build_forward(b, i, logits);
+  i = vram__build_norm(b, i, n.done, NULL);
   i = vram__build_scaled(b, i);
   i = vram__build_add(b, i, x, (b->flags & VRAM__BUILD_RESIDUAL_FIRST) != 0);
   if (!is_last || !(b->flags & VRAM__BUILD_ROWS_LAST))
@@ -69,12 +118,14 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last) {
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
     norm = vram__build_rows_of(b, norm);
   }
-  norm = vram__build_forward(b, norm);
+  norm = vram__build_forward(b, norm, -1);
+  if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
+    return vram__build_map(b, vram__build_map(b, i, norm), x);
   if (b->flags & VRAM__BUILD_ATTENTION_NEXT)
     return vram__build_map(b, vram__build_map(b, norm, i), x);
   return vram__build_map(b, vram__build_map(b, norm, x), i);
@@ -91,7 +142,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
-  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"));
+  forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
 
@@ -100,26 +151,12 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
   int is_forward =
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
-  i = is_forward ? vram__build_forward(b, i) : vram__build_mix(b, i);
-  if (is_last && !(b->flags & VRAM__BUILD_ROWS_NORM)) {
+  i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
+  if (is_last && vram__build_has_rows(b)) {
     i = vram__build_rows_of(b, i);
     x = vram__build_rows_of(b, x);
   }
   return vram__build_map(b, i, x);
-}
-
-/* bert: norms behind the sums. */
-static int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
-  int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_map(b, i, x);
-  x = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
-  i = vram__build_forward(b, x);
-  i = vram__build_map(b, i, x);
-  return vram__build_norm(b, i, "layer_output_norm.weight", "layer_output_norm.bias");
 }
 
 static const vram__build_row vram__build_rows[] = {
@@ -134,9 +171,10 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_SCALE_LOGITS},
     {"gemma3", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
     {"gpt-oss", vram__build_plain, NULL, VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LATE_SOFTMAX},
-    {"glm4moe", vram__build_plain, NULL, VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID},
+    {"glm4moe", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_FOUR_SAID},
     {"command-r", vram__build_parallel, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_LOGITS},
-    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"deepseek2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED},
     {"mamba", vram__build_single, vram__build_mamba, 0},
     {"mamba2", vram__build_single, vram__build_mamba2, 0},
     {"jamba", vram__build_plain, vram__build_mamba,
@@ -146,12 +184,12 @@ static const vram__build_row vram__build_rows[] = {
     {"lfm2", vram__build_plain, vram__build_shortconv,
      VRAM__BUILD_INPUT_FIRST | VRAM__BUILD_RESIDUAL_FIRST},
     {"gemma", vram__build_plain, NULL, VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q},
-    {"glm4", vram__build_plain, NULL, 0},
+    {"glm4", vram__build_plain, NULL, VRAM__BUILD_FOUR_SAID},
     {"granite", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"granitemoe", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
-    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"mistral3", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_TEMPERED},
     {"qwen2moe", vram__build_plain, NULL, 0},
     {"olmo2", vram__build_plain, NULL, VRAM__BUILD_NORM_AFTER},
     {"olmoe", vram__build_plain, NULL, 0},
@@ -180,7 +218,7 @@ static const vram__build_row vram__build_rows[] = {
     {"hunyuan-dense", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST},
     {"chatglm", vram__build_plain, NULL, 0},
     {"bloom", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
-    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"mpt", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE | VRAM__BUILD_CLAMPS},
     {"starcoder", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
     {"codeshell", vram__build_plain, NULL, VRAM__BUILD_MEAN},
     {"gptneox", vram__build_beside_input, NULL, VRAM__BUILD_MEAN},
@@ -197,7 +235,107 @@ static const vram__build_row vram__build_rows[] = {
          VRAM__BUILD_NORM_EXPERTS},
     {"granitehybrid", vram__build_plain, vram__build_mamba2,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"qwen3next", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SHARED_SIGMOID},
+    {"qwen35", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS},
+    {"qwen35moe", vram__build_plain, vram__build_delta,
+     VRAM__BUILD_ROWS_NORM | VRAM__BUILD_FOUR_POSITIONS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_SHARED_SIGMOID},
+    {"falcon-h1", vram__build_beside_state, vram__build_mamba2, 0},
+    {"nemotron_h_moe", vram__build_single, vram__build_mamba2,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_RELU_SQUARED | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_SIGMOID |
+         VRAM__BUILD_NORM_SAID},
+    {"llama4", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_UNIT_HEADS | VRAM__BUILD_WEIGH_FIRST},
+    {"gemma4", vram__build_gemma4, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_ROWS_NORM},
+    {"gemma3n", vram__build_gemma3n, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_LOGITS | VRAM__BUILD_STREAMED},
+    {"rwkv6", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
+    {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
+    {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"kimi-linear", vram__build_plain, vram__build_kimi,
+     VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"nomic-bert", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"nomic-bert-moe", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"jina-bert-v2", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"jina-bert-v3", vram__build_behind, NULL, VRAM__BUILD_MEAN},
+    {"modern-bert", vram__build_plain, NULL, VRAM__BUILD_MEAN},
+    {"neo-bert", vram__build_plain, NULL, 0},
+    {"eurobert", vram__build_plain, NULL, 0},
+    {"gemma-embedding", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_Q | VRAM__BUILD_NO_LOGITS},
+    {"dream", vram__build_plain, NULL, 0},
+    {"llada", vram__build_plain, NULL, 0},
+    {"llada-moe", vram__build_plain, NULL, 0},
+    {"rnd1", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"phi2", vram__build_parallel, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_SCALE_Q | VRAM__BUILD_ATTENTION_FIRST},
+    {"phimoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_Q | VRAM__BUILD_RESIDUAL_FIRST | VRAM__BUILD_NORM_EXPERTS},
+    {"grok", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_CAP_SCORES | VRAM__BUILD_NORM_EXPERTS |
+         VRAM__BUILD_NORMS_GROK | VRAM__BUILD_DENSE_TOO | VRAM__BUILD_SCALE_LOGITS},
+    {"dbrx", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NORMS_DBRX | VRAM__BUILD_CLAMPS},
+    {"olmo", vram__build_plain, NULL,
+     VRAM__BUILD_MEAN | VRAM__BUILD_NO_WEIGHTS | VRAM__BUILD_CLAMPS},
+    {"apertus", vram__build_plain, NULL, 0},
+    {"refact", vram__build_plain, NULL, VRAM__BUILD_NO_ROPE},
+    {"jais", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
+    {"arctic", vram__build_arctic, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"deci", vram__build_deci, NULL, 0},
+    {"smallthinker", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROUTED_BEFORE},
+    {"bailingmoe2", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"minicpm3", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_NORM},
+    {"plm", vram__build_plain, NULL, VRAM__BUILD_RELU_SQUARED},
+    {"mistral4", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_TEMPERED | VRAM__BUILD_WIDE_DOWN},
+    {"exaone-moe", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING},
+    {"afmoe", vram__build_plain, NULL,
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_OF_FOUR |
+         VRAM__BUILD_ROWS_AFTER},
+    {"laguna", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"cohere2moe", vram__build_parallel, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROPE_LEADING |
+         VRAM__BUILD_ROWS_NORM | VRAM__BUILD_HALVES | VRAM__BUILD_SCALE_LOGITS},
+    {"grovemoe", vram__build_grove, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_GROVE},
+    {"plamo", vram__build_parallel, NULL, VRAM__BUILD_ATTENTION_NEXT},
+    {"plamo3", vram__build_plain, NULL, 0},
+    {"openelm", vram__build_plain, NULL, VRAM__BUILD_INPUT_FIRST},
+    {"chameleon", vram__build_swin, NULL, VRAM__BUILD_MEAN_HEADS | VRAM__BUILD_SET_LOGITS},
+    {"cogvlm", vram__build_plain, NULL, VRAM__BUILD_ROWS_ALL},
+    {"bitnet", vram__build_plain, NULL, VRAM__BUILD_SCALES},
+    {"mellum", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS},
+    {"jais2", vram__build_plain, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_RELU_SQUARED},
+    {"hunyuan_vl", vram__build_plain, NULL, VRAM__BUILD_ROPE_FIRST | VRAM__BUILD_FOUR_SAID},
+    {"hy_v3", vram__build_plain, NULL,
+     VRAM__BUILD_SIGMOID | VRAM__BUILD_NORM_SAID | VRAM__BUILD_ROWS_NORM},
+    {"paddleocr", vram__build_plain, NULL, VRAM__BUILD_FOUR_POSITIONS},
+    {"granite_swa", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
+    {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
+    {"llama-embed", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
+    {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
+    {"t5encoder", vram__build_t5_encoder, NULL, VRAM__BUILD_NO_ROPE | VRAM__BUILD_NO_LOGITS},
 };
 
 /* NULL: no rule builds this graph. */
@@ -210,10 +348,14 @@ static const vram__build_row *vram__build_row_of(const vram__llama *m) {
 
 /* ---- embeddings and logits ---- */
 
-/* A row of a table that lies on the host: of words, of positions. */
-static int32_t vram__build_look_up(vram__build *b, int32_t numbers) {
-  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, numbers);
+/* Rows of a table, of words or of positions, where it lies: on the host, as a rule. */
+static int32_t vram__build_look_up(vram__build *b, const char *name, int32_t numbers) {
+  const vram_file_tensor *t = vram__build_global(b, name);
+  int32_t i = vram__build_node(b, b->m->n_embd, b->tokens, 1, -1);
   vram__build_at(b, i)->buffer = (int8_t)b->host;
+  if (t)
+    vram__build_taken(b, i, t);
+  vram__build_source(b, i, numbers);
   return i;
 }
 
@@ -240,7 +382,7 @@ static int32_t vram__build_typed(vram__build *b, int32_t x) {
     x = vram__build_map(b, x, i);
   }
   if (b->positions >= 0)
-    x = vram__build_map(b, vram__build_look_up(b, b->positions), x);
+    x = vram__build_map(b, vram__build_look_up(b, "position_embd.weight", b->positions), x);
   return vram__build_norm_words(b, x);
 }
 
@@ -255,60 +397,37 @@ static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
       b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
-  i = vram__build_look_up(b, tokens);
+  i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
   if (b->flags & VRAM__BUILD_SCALE_INPUT)
     i = vram__build_map(b, i, -1);
+  if (vram__llama_get(b->m, "embedding_scale")) /* of llm_graph_context::build_inp_embd */
+    vram__build_expand(b, i);
   if (vram__build_global(b, "position_embd.weight"))
     b->positions = vram__build_input(b, b->tokens * 4);
   if (vram__build_row_of(b->m)->layer == vram__build_behind)
     return vram__build_typed(b, i);
   if (b->positions >= 0)
-    i = vram__build_map(b, i, vram__build_look_up(b, b->positions));
+    i = vram__build_map(b, i, vram__build_look_up(b, "position_embd.weight", b->positions));
   return vram__build_norm_words(b, i);
-}
-
-/* lfm2 calls it otherwise. */
-static const vram_file_tensor *vram__build_output_norm(vram__build *b) {
-  return vram__build_global(b, b->m->row->flags & VRAM__LLAMA_NORM_OUT ? "token_embd_norm.weight"
-                                                                       : "output_norm.weight");
-}
-
-static int32_t vram__build_logits(vram__build *b, int32_t x) {
-  const vram_file_tensor *bias = vram__build_global(b, "output_norm.bias");
-  int32_t i;
-  b->device = b->m->output_device < 0 ? b->host : b->m->output_device;
-  x = vram__build_map(b, x, -1);
-  if (b->flags & VRAM__BUILD_MEAN)
-    vram__build_at(b, x)->flags = 0;
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_output_norm(b));
-  if (bias)
-    x = vram__build_with(b, vram__build_map(b, x, -1), bias);
-  if (b->flags & VRAM__BUILD_ROWS_NORM) {
-    vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT; /* for a model that predicts ahead */
-    x = vram__build_rows_of(b, x);
-  }
-  i = vram__build_node(b, b->m->n_vocab, b->outputs, 1, -1);
-  vram__build_with(b, i,
-                   vram__build_global(b, b->m->is_tied ? "token_embd.weight" : "output.weight"));
-  vram__build_source(b, i, x);
-  x = i;
-  return b->flags & VRAM__BUILD_SCALE_LOGITS ? vram__build_map(b, x, -1) : x;
 }
 
 static void vram__build_all(vram__build *b) {
   const vram__llama *m = b->m;
   const uint32_t n = m->n_layer - m->n_layer_nextn;
   int32_t x = vram__build_embed(b);
+  vram__build_each_layer(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_begin(b, x);
   for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
+    b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
   }
-  if (!(m->row->flags & VRAM__LLAMA_NO_OUTPUT))
-    x = vram__build_logits(b, x);
-  vram__build_at(b, x)->flags |= VRAM__NODE_OUTPUT;
-  vram__build_expand(b, x);
+  if (b->flags & VRAM__BUILD_STREAMED)
+    x = vram__build_streams_end(b, x);
+  vram__build_end(b, x);
 }
 
 /* ---- entry ---- */
@@ -317,29 +436,39 @@ static void vram__build_all(vram__build *b) {
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
   const vram__llama_layer *y = m->layer + i;
   if (y->is_recurrent)
-    return vram__build_row_of(m)->state != NULL;
+    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
+  if (y->cache < 0 && y->reads != i)
+    y = m->layer + y->reads;
   if (y->cache < 0)
     return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
   return y->head_k && y->head_v;
 }
 
-/* Does a table of which rows are taken lie on a device? Which of its types that can do is not read
-   here. */
+/* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
+   the host alone. */
 static int vram__build_is_moved(const vram__llama *m) {
-  static const char *const names[] = {"token_embd.weight", "position_embd.weight",
-                                      "token_types.weight"};
+  static const char *const names[] = {"token_types.weight", "token_embd.weight",
+                                      "position_embd.weight"};
   for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
     const vram_file_tensor *t = vram_file_find(m->file, names[i], vram__text_len(names[i]));
     int32_t device = -1;
     vram_error e;
-    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0)
+    if (t && !vram__llama_device(m, t, &device, &e) && device >= 0 &&
+        (!i || !vram__llama_is_run(m, t)))
       return 1;
   }
   return 0;
 }
 
+/* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
+static int vram__build_has_sections(const vram__llama *m) {
+  const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
+}
+
 /* What of an architecture's graph depends on keys. */
-static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
+static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   const vram_file_value *rope = vram__llama_get(m, "rope.scaling.finetuned");
   const double residual = vram__llama_real(m, "residual_scale");
   const double input = vram__llama_real(m, "embedding_scale");
@@ -347,10 +476,17 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
     flags |= VRAM__BUILD_NORM_EXPERTS;
   if (vram__text_is(m->arch, m->arch_len, "baichuan") && m->n_layer != 32)
     flags |= VRAM__BUILD_NO_ROPE;
-  if (!(flags & VRAM__BUILD_SCALE_SUMS)) /* granite */
+  if ((flags & VRAM__BUILD_FOUR_SAID) && vram__build_has_sections(m))
+    flags |= VRAM__BUILD_FOUR_POSITIONS;
+  if ((flags & VRAM__BUILD_ROUTED_BEFORE) && m->n_swa)
+    flags |= VRAM__BUILD_ROPE_OF_FOUR;
+  if ((flags & VRAM__BUILD_ROPE_LEADING) &&
+      !(vram__llama_real(m, "attention.layer_norm_rms_epsilon") > 0))
+    flags |= VRAM__BUILD_MEAN;
+  if (!(flags & VRAM__BUILD_SCALE_SUMS) || (flags & VRAM__BUILD_SCALE_INPUT)) /* not granite */
     return flags;
   if (!(residual < 0 || residual > 0))
-    flags &= ~(uint32_t)VRAM__BUILD_SCALE_SUMS;
+    flags &= ~VRAM__BUILD_SCALE_SUMS;
   if (input < 0 || input > 0)
     flags |= VRAM__BUILD_SCALE_INPUT;
   if (rope && !rope->number.u)
@@ -358,37 +494,12 @@ static uint32_t vram__build_flags(const vram__llama *m, uint32_t flags) {
   return flags;
 }
 
-/* What is not derived yet where there are devices: a scan without a kernel, scans of several
-   sequences on the host, and flash attention of at most two tokens of a sequence, which takes some
-   caches as they are; latent attention of several sequences on the host; on several devices, a
-   cache of which K or V alone is quantised. */
-static int vram__build_is_beyond(const vram__llama *m) {
-  const uint64_t tokens = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
-  const vram_file_tensor *t;
-  const int has_copies = (m->k_type != VRAM_F16 && m->k_type != VRAM_F32) ||
-                         (m->v_type != VRAM_F16 && m->v_type != VRAM_F32);
-  if (!m->ndevice)
-    return 0;
-  if (m->flash_attention && has_copies && m->ncache && tokens <= 2 * (uint64_t)m->n_stream)
-    return 1;
-  if (m->ndevice > 1 &&
-      vram__llama_is_quantised(m->k_type) != vram__llama_is_quantised(m->v_type) && !m->head_k_mla)
-    return 1;
-  for (uint32_t i = 0; i < m->n_layer - m->n_layer_nextn; i++)
-    if ((m->layer[i].is_recurrent || m->head_k_mla) && m->layer[i].device < 0 && m->n_seq > 1)
-      return 1;
-  for (t = m->file->tensor_first; t; t = t->next)
-    if (vram__llama_holds(t, ".ssm_a") && !vram__llama_is_run(m, t))
-      return 1;
-  return 0;
-}
-
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || m->options->embeddings || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -399,9 +510,12 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->outputs = b->tokens < m->n_outputs ? b->tokens : m->n_outputs;
   b->tokens = vram__round_up_u64(b->tokens, m->n_seq); /* behind it: llama_context::graph_reserve */
   b->host = (int32_t)m->ndevice;
+  b->stack = "";
+  b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->positions = b->out_ids = b->states = b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -504,7 +618,8 @@ static uint64_t vram__build_floor(const vram__llama *m) {
   uint64_t rows = m->n_ctx < m->n_ubatch ? m->n_ctx : m->n_ubatch;
   if (rows > m->n_outputs)
     rows = m->n_outputs;
-  if (m->row->memory == VRAM__LLAMA_NO_MEMORY)
+  if (m->row->memory == VRAM__LLAMA_NO_MEMORY ||
+      (m->row->flags & (VRAM__LLAMA_TWO_STACKS | VRAM__LLAMA_ONE_TABLE)))
     return 0;
   if (m->ndevice && (m->output_device < 0 || m->options->noverride_tensor))
     return 0; /* a device may compute what the host has */
@@ -516,8 +631,7 @@ VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t b
                                   vram_llama_report *r) {
   uint64_t compute[VRAM__GRAPH_BUFFERS];
   const char *host = m->ndevice ? "CUDA_Host" : "CPU";
-  r->compute = vram__build_is_beyond(m) ? VRAM_LLAMA_UNKNOWN
-                                        : vram__build_compute(m, memory, bytes, compute);
+  r->compute = vram__build_compute(m, memory, bytes, compute);
   if (r->compute) {
     for (uint32_t i = 0; i < m->ndevice; i++)
       if (compute[i])

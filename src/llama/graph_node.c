@@ -34,7 +34,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
 
 static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
-  int is_input = (g->node[node].flags & VRAM__NODE_INPUT) != 0;
+  int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
     g->is_full = 1;
   else if (is_input)
@@ -92,10 +92,23 @@ VRAM__FN int32_t vram__build_view(vram__build *b, int32_t a, uint64_t n0, uint64
   int32_t i = vram__build_node(b, n0, n1, n2, a);
   vram__graph_node *n = vram__build_at(b, i);
   n->view = s->view >= 0 ? s->view : a;
-  if (n->bytes == all)
+  if (n->bytes == all) {
     n->bytes = s->bytes;
-  else if (rows)
+    n->flags = s->flags & VRAM__NODE_STRIDED;
+  } else if (rows) {
     n->bytes = vram__sum_or_overflow((rows - 1) * (all / rows), n0 * 4);
+    n->flags |= VRAM__NODE_STRIDED;
+  }
+  return i;
+}
+
+/* A part of a that lies in one piece. */
+VRAM__FN int32_t vram__build_piece(vram__build *b, int32_t a, uint64_t n0, uint64_t n1,
+                                   uint64_t n2) {
+  int32_t i = vram__build_view(b, a, n0, n1, n2);
+  vram__build_at(b, i)->bytes = vram__product_or_overflow(vram__product_or_overflow(n0, n1),
+                                                          vram__product_or_overflow(n2, 4));
+  vram__build_at(b, i)->flags = 0;
   return i;
 }
 
@@ -114,6 +127,17 @@ VRAM__FN void vram__build_foreign(vram__build *b, int32_t a, int32_t index) {
   vram__build_at(b, i)->flags = VRAM__NODE_FOREIGN;
   vram__build_at(b, i)->buffer = (int8_t)(b->m->offloads_kv ? b->device : b->host);
   vram__build_expand(b, i);
+}
+
+/* Rows written over some of a (ggml_set_rows): the result is a. */
+VRAM__FN int32_t vram__build_over(vram__build *b, int32_t a, int32_t rows, int32_t index) {
+  const vram__graph_node *s = vram__build_at(b, a);
+  int32_t i = vram__build_node(b, s->ne[0], s->ne[1], s->ne[2], rows);
+  vram__build_source(b, i, index);
+  vram__build_source(b, i, a);
+  vram__build_at(b, i)->view = s->view >= 0 ? s->view : a;
+  vram__build_at(b, i)->flags = VRAM__NODE_WRITES;
+  return i;
 }
 
 /* A part of a cache or state: so many rows of it. */
@@ -145,6 +169,7 @@ VRAM__FN int32_t vram__build_fused(vram__build *b, int32_t first, int32_t a) {
 VRAM__FN const vram_file_tensor *vram__build_weight(const vram__build *b, const char *name) {
   char text[64];
   uint32_t n = 0;
+  vram__text_puts(text, sizeof text, &n, b->stack);
   vram__text_puts(text, sizeof text, &n, "blk.");
   vram__text_putu(text, sizeof text, &n, b->il);
   vram__text_puts(text, sizeof text, &n, ".");
@@ -160,12 +185,18 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
   return t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1;
 }
 
-/* A weight in a buffer. */
+/* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
   const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
-  int32_t i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
-  vram__graph_node *n = vram__build_at(b, i);
+  vram__graph_node *n;
+  int32_t i;
+  for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
+    if (b->g->node[k].weight == t)
+      return (int32_t)k;
+  i = vram__build_tensor(b, n0, n1, n0 && n1 ? all / n0 / n1 : 0);
+  n = vram__build_at(b, i);
+  n->weight = t;
   vram_dtype_rows_bytes(t->dtype, n0 ? all / n0 : 0, n0, &n->bytes);
   n->room = vram__llama_tensor_bytes(t->dtype, n0 ? all / n0 : 0, n0, 1) - n->bytes;
   n->buffer = (int8_t)buffer;
@@ -173,25 +204,21 @@ static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32
   return i;
 }
 
-/* Rows of the result, of which ggml-cuda takes 32 or more off the host (get_op_batch_size). */
-static uint64_t vram__build_batch(const vram__graph_node *n, const vram_file_tensor *t) {
-  if (t->ndim < 3)
-    return vram__product_or_overflow(n->ne[1], n->ne[2]);
-  return n->ne[vram__llama_holds(t, "_exps") ? 2 : 1];
-}
-
 /* Is the table of words the output's matrix here? */
 static int vram__build_is_output(const vram__build *b, const vram_file_tensor *t) {
-  return b->m->is_tied && b->il == b->m->n_layer - b->m->n_layer_nextn &&
+  return (b->m->is_tied || (b->m->row->flags & VRAM__LLAMA_ONE_TABLE)) &&
+         b->il == b->m->n_layer - b->m->n_layer_nextn &&
          vram__text_is(t->name, t->name_len, "token_embd.weight");
 }
 
 /* The buffer of a weight. */
-static int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
+VRAM__FN int32_t vram__build_where(const vram__build *b, const vram_file_tensor *t) {
   int32_t device;
   vram_error e;
-  if (vram__build_is_output(b, t))
-    return vram__llama_is_multiplied(t->dtype) ? b->device : b->host;
+  if (b->m->is_tied && vram__build_is_output(b, t)) {
+    device = vram__llama_tied_device(b->m, t);
+    return device < 0 ? b->host : device;
+  }
   if (vram__llama_device(b->m, t, &device, &e) || device < 0) /* its patterns were read before */
     return b->host;
   return device;
@@ -204,8 +231,9 @@ VRAM__FN void vram__build_beside(vram__build *b, int32_t node, const vram_file_t
 }
 
 /* A node with a weight is computed where the weight lies, or by a device that takes work off the
-   host: the first one. t may be NULL. */
-VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+   host: the first one, if the op has 32 rows or more (get_op_batch_size of ggml-cuda). */
+static int32_t vram__build_there(vram__build *b, int32_t node, const vram_file_tensor *t,
+                                 uint64_t rows) {
   const vram_llama_options *o = b->m->options;
   vram__graph_node *n = vram__build_at(b, node);
   if (!t) {
@@ -214,16 +242,57 @@ VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_
   }
   n->buffer = (int8_t)vram__build_where(b, t);
   vram__build_beside(b, node, t);
-  if (n->buffer == b->host && b->m->ndevice && vram__build_batch(n, t) >= 32 &&
+  if (n->buffer == b->host && b->m->ndevice && rows >= 32 &&
       (vram__build_is_output(b, t) ? vram__llama_is_multiplied(t->dtype)
                                    : vram__llama_is_run(b->m, t)))
     n->buffer = (int8_t)(o->split == VRAM_LLAMA_SPLIT_NONE ? o->main_gpu : 0);
   return node;
 }
 
+/* t may be NULL. */
+VRAM__FN int32_t vram__build_with(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const vram__graph_node *n = vram__build_at(b, node);
+  return vram__build_there(b, node, t, vram__product_or_overflow(n->ne[1], n->ne[2]));
+}
+
+static int vram__build_is_stack(const vram_file_tensor *t) {
+  return vram__llama_holds(t, "_exps.") || vram__llama_holds(t, "_chexps.");
+}
+
+/* A product with a matrix, or with those of the chosen experts. t may be NULL. */
+VRAM__FN int32_t vram__build_multiply(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  const uint64_t *ne = vram__build_at(b, node)->ne;
+  return vram__build_there(b, node, t, ne[t && vram__build_is_stack(t) ? 2 : 1]);
+}
+
+/* A weight in another shape, which does not say where a node is computed. */
+VRAM__FN int32_t vram__build_reshaped(vram__build *b, const vram_file_tensor *t) {
+  int32_t i;
+  if (!t)
+    return -1;
+  i = vram__build_leaf(b, t, vram__build_where(b, t));
+  return vram__build_view(b, i, t->numel, 1, 1);
+}
+
+/* A node of rows taken of a table: where that lies. */
+VRAM__FN void vram__build_taken(vram__build *b, int32_t node, const vram_file_tensor *t) {
+  vram__build_at(b, node)->buffer = (int8_t)vram__build_where(b, t);
+  vram__build_beside(b, node, t);
+}
+
 VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name) {
   const vram_file_tensor *t = vram__build_weight(b, name);
   return t ? vram__build_with(b, vram__build_map(b, a, -1), t) : a;
+}
+
+/* A matrix's product times its scale, if the file has it: bitnet. */
+static int32_t vram__build_scale_of(vram__build *b, int32_t a, const char *name) {
+  char text[64];
+  uint32_t n = 0;
+  vram__text_put(text, sizeof text, &n, name, vram__text_len(name) - 6); /* "weight" */
+  vram__text_puts(text, sizeof text, &n, "scale");
+  text[n] = 0;
+  return vram__build_bias(b, a, text);
 }
 
 /* Matrix times a, and a bias if the layer has one. */
@@ -233,8 +302,10 @@ VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name,
   int32_t i;
   if (!t)
     return a;
-  i = vram__build_with(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
+  i = vram__build_multiply(b, vram__build_node(b, vram__build_width(t), ne[1], ne[2], -1), t);
   vram__build_source(b, i, a);
+  if (b->flags & VRAM__BUILD_SCALES)
+    i = vram__build_scale_of(b, i, name);
   return bias ? vram__build_bias(b, i, bias) : i;
 }
 
@@ -268,6 +339,8 @@ static int32_t vram__build_factors(vram__build *b) {
   vram_error e;
   if (!t)
     t = vram__build_global(b, "rope_factors_long.weight");
+  if (b->m->layer[b->il].slides && (b->m->row->flags & VRAM__LLAMA_ROPE_DENSE))
+    return -1;
   if (!t)
     return -1;
   if (vram__llama_overridden(b->m, t, &device, &e) ||

@@ -16,8 +16,14 @@ typedef struct vram__split {
   uint32_t ninput;
   int32_t
       input[(int)VRAM__SPLIT_INPUTS + (int)VRAM__GRAPH_SOURCES]; /* what is copied when it begins */
+  int32_t later; /* a fused node that waits; -1: none */
   int8_t buffer;
 } vram__split;
+
+/* Is nothing computed here? */
+static int vram__graph_is_view(const vram__graph_node *n) {
+  return n->view >= 0 && !(n->flags & VRAM__NODE_WRITES);
+}
 
 /* Passes 2 to 4: nodes without weights are computed where their neighbours are. Devices reach first
    down and then up the graph, the host takes what is left. */
@@ -28,7 +34,8 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
     for (uint32_t k = 0; k < g->norder; k++) {
       uint32_t i = pass & 1 ? g->norder - 1 - k : k;
       vram__graph_node *n = g->node + g->order[i];
-      if (n->view >= 0 || (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
+      if (vram__graph_is_view(n) ||
+          (n->buffer < 0 && (n->flags & VRAM__NODE_ON_HOST) && at != host))
         continue;
       if (n->buffer >= 0)
         at = (int8_t)(n->buffer == host && pass < 2 && g->nbuffer > 1 ? -1 : n->buffer);
@@ -38,6 +45,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
@@ -56,8 +66,9 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
     n->room = 0; /* that is the op's, not the result's */
   n->nsource = 0;
   n->view = n->copy = -1;
+  n->weight = NULL;
   n->buffer = buffer;
-  n->flags = flags;
+  n->flags = (uint16_t)(flags | (from->flags & VRAM__NODE_STRIDED));
   return (int32_t)g->nnode++;
 }
 
@@ -131,6 +142,15 @@ static int vram__split_is_fused(const vram__split *s, vram__graph_node *n, uint3
   return 1;
 }
 
+/* The next node of the order (-1: none), and behind it a fused one that waits for it. */
+static void vram__split_put(vram__split *s, int32_t i) {
+  if (i >= 0)
+    s->order[s->norder++] = i;
+  if (s->later >= 0)
+    s->order[s->norder++] = s->later;
+  s->later = -1;
+}
+
 /* The split ends before the node `end`: its copies, each behind what keeps its source until then,
    and its nodes. */
 static void vram__split_end(vram__split *s, uint32_t end) {
@@ -145,8 +165,12 @@ static void vram__split_end(vram__split *s, uint32_t end) {
   }
   for (uint32_t i = s->first; i < end; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (!(n->flags & VRAM__NODE_FUSED) || vram__split_is_fused(s, n, i))
-      s->order[s->norder++] = g->order[i];
+    if (!(n->flags & VRAM__NODE_FUSED))
+      vram__split_put(s, g->order[i]);
+    else if (vram__split_is_fused(s, n, i))
+      s->later = g->order[i];
+    if (s->later >= 0 && !(g->node[s->later].flags & VRAM__NODE_LATER))
+      vram__split_put(s, -1);
   }
   s->first = end;
   s->ninput = 0;
@@ -156,6 +180,8 @@ static void vram__split_end(vram__split *s, uint32_t end) {
 static void vram__graph_multiply(vram__graph *g) {
   for (uint32_t i = 0; i < g->ninput; i++) {
     vram__graph_node *n = g->node + g->input[i];
+    if (!(n->flags & VRAM__NODE_INPUT))
+      continue;
     n->flags |= VRAM__NODE_OUTPUT;
     for (int k = 1; k < VRAM__SPLIT_COPIES; k++)
       vram__graph_append(g, g->input[i], n->buffer, n->flags);
@@ -170,21 +196,25 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   s.g = g;
   s.order = g->order + g->cap;
   s.buffer = -1;
+  s.later = -1;
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
   for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
     vram__graph_node *n = g->node + g->order[i];
-    if (n->view >= 0)
+    if (vram__graph_is_view(n))
       continue;
     if (s.buffer >= 0 && (n->buffer != s.buffer || vram__split_is_over(&s, n)))
       vram__split_end(&s, i);
     s.buffer = n->buffer;
+    if ((n->flags & VRAM__NODE_FLASH) && vram__graph_where(g, n->source[1]) != s.buffer)
+      n->room = n->apart;
     for (uint32_t k = 0; k < n->nsource; k++)
       if (vram__graph_where(g, n->source[k]) != s.buffer)
         n->source[k] = vram__split_copy(&s, n->source[k]);
   }
   vram__split_end(&s, g->norder);
+  vram__split_put(&s, -1);
   g->order = s.order;
   g->norder = s.norder;
   for (uint32_t i = 0; i < g->nnode; i++)

@@ -87,6 +87,7 @@ static const struct {
     {"expert_count", offsetof(vram__llama, n_expert)},
     {"expert_used_count", offsetof(vram__llama, n_expert_used)},
     {"expert_group_count", offsetof(vram__llama, n_expert_group)},
+    {"expert_group_used_count", offsetof(vram__llama, n_group_used)},
     {"expert_gating_func", offsetof(vram__llama, expert_gating)},
     {"attention.kv_lora_rank", offsetof(vram__llama, n_lora_kv)},
     {"attention.key_length_mla", offsetof(vram__llama, head_k_mla)},
@@ -136,6 +137,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -288,7 +291,9 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   }
   causal = vram__llama_get(l, "attention.causal");
   l->is_causal = !causal || causal->number.u != 0;
-  l->is_tied = !(l->row->flags & VRAM__LLAMA_NO_OUTPUT) &&
+  if (l->row->memory == VRAM__LLAMA_NO_MEMORY && !(l->row->flags & VRAM__LLAMA_NO_OUTPUT))
+    l->is_causal = 0; /* diffusion models, gemma-embedding */
+  l->is_tied = !(l->row->flags & (VRAM__LLAMA_NO_OUTPUT | VRAM__LLAMA_ONE_TABLE)) &&
                !vram_file_find(l->file, output, sizeof output - 1);
   return VRAM_OK;
 }

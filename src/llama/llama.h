@@ -26,15 +26,18 @@ typedef enum vram__llama_layers {
 
 /* Flags of an architecture. */
 enum {
-  VRAM__LLAMA_DENSE_FIRST = 1u,  /* the first layer of a period attends to everything */
-  VRAM__LLAMA_CHUNKED = 2u,      /* attends within chunks: llama4 */
-  VRAM__LLAMA_NORM_OUT = 4u,     /* token_embd_norm is the output's norm: lfm2 */
-  VRAM__LLAMA_TWO_STACKS = 8u,   /* encoder and decoder: t5 */
-  VRAM__LLAMA_ALL_KV = 16u,      /* recurrent layers have a KV cache too: falcon-h1 */
-  VRAM__LLAMA_NO_FLASH = 32u,    /* flash attention is always off: grok */
-  VRAM__LLAMA_INDEXER = 64u,     /* a second cache, of the indexer's keys */
-  VRAM__LLAMA_ROPE_DENSE = 128u, /* layers that slide have no rope factors: gemma4 */
-  VRAM__LLAMA_NO_OUTPUT = 256u   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DENSE_FIRST = 1u,   /* the first layer of a period attends to everything */
+  VRAM__LLAMA_CHUNKED = 2u,       /* attends within chunks: llama4 */
+  VRAM__LLAMA_NORM_OUT = 4u,      /* token_embd_norm is the output's norm: lfm2 */
+  VRAM__LLAMA_TWO_STACKS = 8u,    /* encoder and decoder: t5 */
+  VRAM__LLAMA_ALL_KV = 16u,       /* recurrent layers have a KV cache too: falcon-h1 */
+  VRAM__LLAMA_NO_FLASH = 32u,     /* flash attention is always off: grok */
+  VRAM__LLAMA_INDEXER = 64u,      /* a second cache, of the indexer's keys */
+  VRAM__LLAMA_ROPE_DENSE = 128u,  /* layers that slide have no rope factors: gemma4 */
+  VRAM__LLAMA_NO_OUTPUT = 256u,   /* encoders: no matrix of logits */
+  VRAM__LLAMA_DELTA = 512u,       /* gated delta nets: ssm_a is multiplied with, nothing scans */
+  VRAM__LLAMA_TWO_TABLES = 1024u, /* the output's copy of the table of words is never shared */
+  VRAM__LLAMA_ONE_TABLE = 4096u   /* logits by the table of words itself, where that lies: bitnet */
 };
 
 typedef struct vram__llama_architecture {
@@ -53,6 +56,7 @@ typedef struct vram__llama_layer {
   uint32_t n_rot;
   int32_t device; /* of its weights; -1: host */
   int32_t cache;  /* number in vram__llama.cache; -1: no KV of its own */
+  uint32_t reads; /* the layer whose KV it reads: itself, or an earlier one */
   uint32_t is_recurrent;
   uint8_t slides;
   uint8_t is_nextn; /* predicts tokens ahead: not loaded */
@@ -72,8 +76,9 @@ typedef struct vram__llama {
   uint32_t n_ctx_train, n_embd, n_embd_out, n_vocab;
   uint32_t n_swa; /* 0: no window */
   uint32_t n_expert, n_expert_used;
-  uint32_t n_expert_group, expert_gating; /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
-  uint32_t n_lora_kv, head_k_mla;         /* head_k_mla not 0: MLA */
+  uint32_t n_expert_group, n_group_used,
+      expert_gating;              /* LLAMA_EXPERT_GATING_FUNC_TYPE: 1 softmax, 2 sigmoid */
+  uint32_t n_lora_kv, head_k_mla; /* head_k_mla not 0: MLA */
   uint32_t ssm_d_conv, ssm_d_inner, ssm_d_state, ssm_dt_rank, ssm_n_group;
   uint32_t shortconv_l_cache, wkv_head_size, token_shift_count, kda_head_size;
   uint32_t full_attention_interval, indexer_head_size, n_layer_shared_kv;
@@ -109,9 +114,14 @@ VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
+VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
+
+/* extra.c */
+VRAM__FN int vram__llama_count_extra(vram__llama *l, vram_llama_report *r);
 
 /* beside.c */
 VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r);
@@ -122,6 +132,10 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
                                         int32_t *device, vram_error *e);
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix);
 VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part);
 VRAM__FN int vram__llama_is_multiplied(vram_dtype type);
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t);
@@ -134,5 +148,7 @@ VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, cons
 /* llama.c */
 VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
                                                int32_t device);
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu);
 VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
                                            int is_on_gpu);

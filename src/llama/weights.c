@@ -42,7 +42,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
-static int vram__llama_begins(const vram_file_tensor *t, const char *with) {
+VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = vram__text_len(with);
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
@@ -98,7 +98,7 @@ static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
-  if (!vram__llama_holds(t, ".ssm_a"))
+  if (!vram__llama_holds(t, ".ssm_a") || (l->row->flags & VRAM__LLAMA_DELTA))
     return 1;
   if (columns == 1) /* mamba2 */
     return (state == 96 || state == 128 || state == 256) && rows && l->ssm_d_inner / rows % 16 == 0;
@@ -116,7 +116,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
-  if (t->ndim == 3 && !vram__llama_holds(t, "_exps."))
+  if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
 }
@@ -174,8 +174,8 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 }
 
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
-static void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
-                               const vram_file_tensor *t, int32_t device, int is_matrix) {
+VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
+                                 const vram_file_tensor *t, int32_t device, int is_matrix) {
   const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
@@ -201,15 +201,27 @@ static vram_result vram__llama_rope(const vram__llama *l, vram_llama_report *r,
   return VRAM_OK;
 }
 
-/* The table of words once more, as the output's matrix, unless it is in the same buffer. */
-static void vram__llama_tied(const vram__llama *l, vram_llama_report *r,
-                             const vram_file_tensor *t) {
-  const int32_t device = l->output_device;
-  if (device >= 0 && vram__llama_is_multiplied(t->dtype))
-    vram__llama_weight(l, r, t, device, 1);
-  else if (!vram__text_equal(vram__llama_host(l, t, 1), vram__llama_host(l, t, 0), 4) ||
-           vram__text_len(vram__llama_host(l, t, 1)) != vram__text_len(vram__llama_host(l, t, 0)))
-    vram__llama_weight(l, r, t, -1, 1);
+/* The device of the table of words where it is the output's matrix, too: a pattern that moves the
+   one moves the other. */
+VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t) {
+  int32_t device = l->output_device;
+  vram_error e;
+  if (vram__llama_overridden(l, t, &device, &e) || !vram__llama_is_multiplied(t->dtype))
+    return -1; /* its patterns were read before */
+  return device;
+}
+
+/* The table of words once more, as the output's matrix, unless it is in the same buffer; gemma3n
+   and gemma4 make it first, and do not look for it then. */
+static void vram__llama_tied(const vram__llama *l, vram_llama_report *r, const vram_file_tensor *t,
+                             int32_t table) {
+  const int32_t device = vram__llama_tied_device(l, t);
+  const char *const of_output = vram__llama_host(l, t, 1), *const of_table =
+                                                               vram__llama_host(l, t, 0);
+  if (!(l->row->flags & VRAM__LLAMA_TWO_TABLES) && device == table &&
+      (device >= 0 || vram__text_is(of_output, vram__text_len(of_output), of_table)))
+    return;
+  vram__llama_weight(l, r, t, device, 1);
 }
 
 /* Where a tensor lies, -1: on the host; not that of rope factors, of which there may be several. */
@@ -242,7 +254,7 @@ static vram_result vram__llama_tensor(const vram__llama *l, vram_llama_report *r
     return VRAM_ERR_SYNTAX;
   vram__llama_weight(l, r, t, device, vram__llama_is_matrix(t));
   if (l->is_tied && vram__text_is(t->name, t->name_len, "token_embd.weight"))
-    vram__llama_tied(l, r, t);
+    vram__llama_tied(l, r, t, device);
   return VRAM_OK;
 }
 

@@ -259,7 +259,8 @@ static const char vram__diffusers_clip_end[] =
 /* ---- what a config.json says ---- */
 
 /* Number i of a key that is one number for all blocks or a list of them. */
-static uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none) {
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i,
+                                       uint64_t none) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind != VRAM_VALUE_ARRAY)
     return vram__hf_number(&w->h, key, none);
@@ -297,7 +298,7 @@ static int vram__diffusers_attends(vram__hf_pen *w, const char *key, uint64_t i,
 }
 
 /* A key must be missing, null, false, or say `plain`. */
-static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain) {
   const vram_file_value *const v = vram__hf_value(&w->h, key);
   if (!v || v->kind == VRAM_VALUE_NULL || (v->kind == VRAM_VALUE_BOOL && !v->number.u) ||
       (v->kind == VRAM_VALUE_TEXT && vram__hf_is_word(v, plain)))
@@ -306,7 +307,7 @@ static void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *
 }
 
 /* The path of the module that the next lines are of. */
-static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_target t;
   t.to = w->path;
   t.cap = sizeof w->path;
@@ -315,15 +316,15 @@ static void vram__diffusers_enter(vram__hf_pen *w, const char *path) {
   vram__hf_say(w, &t, path, "");
 }
 
-static void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines) {
   vram__hf_say(w, NULL, lines, "");
 }
 
-static void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n) {
   *vram__hf_number_of(w, name) = n;
 }
 
-static void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is) {
   *vram__hf_flag_of(w, name) = (uint8_t)is;
 }
 
@@ -816,13 +817,16 @@ static void vram__clip_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
 
 /* ---- classes ---- */
 
-static const struct {
+typedef struct vram__diffusers_row {
   const char *kind, *flags;
   void (*write)(vram__hf_pen *w, const vram_hf_sizes *sizes);
-} vram__diffusers_rows[] = {{"UNet2DConditionModel", "", vram__unet_write},
-                            {"AutoencoderKL", "", vram__vae_write},
-                            {"CLIPTextModel", "", vram__clip_write},
-                            {"CLIPTextModelWithProjection", "j", vram__clip_write}};
+} vram__diffusers_row;
+
+static const vram__diffusers_row vram__diffusers_rows[] = {
+    {"UNet2DConditionModel", "", vram__unet_write},
+    {"AutoencoderKL", "", vram__vae_write},
+    {"CLIPTextModel", "", vram__clip_write},
+    {"CLIPTextModelWithProjection", "j", vram__clip_write}};
 
 /* The class: of diffusers under _class_name, of transformers the first architecture. */
 static vram_file_text vram__diffusers_class(const vram_file *f) {
@@ -839,27 +843,37 @@ static vram_file_text vram__diffusers_class(const vram_file *f) {
   return t;
 }
 
+/* The row of a class; NULL: none. */
+static const vram__diffusers_row *vram__diffusers_find(const vram_file_text *kind) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
+    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__diffusers_rows[i].kind))
+      return vram__diffusers_rows + i;
+  return NULL;
+}
+
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes) {
   const vram_file_text kind = vram__diffusers_class(w->h.f);
-  uint32_t i, n = 0;
-  for (i = 0; i < sizeof vram__diffusers_rows / sizeof *vram__diffusers_rows; i++)
-    if (kind.text && vram__text_is(kind.text, (uint32_t)kind.count, vram__diffusers_rows[i].kind)) {
-      for (; vram__diffusers_rows[i].flags[n]; n++)
-        vram__diffusers_flag(w, vram__diffusers_rows[i].flags[n], 1);
-      vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
-      vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
-      vram__hf_put(w, kind.text, (uint32_t)kind.count);
-      vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
-      if (sizes->cache)
-        vram__hf_refuse(w, "no class that generates tokens", "");
-      else
-        vram__diffusers_rows[i].write(w, sizes);
-      vram__hf_flush(w);
-      return 1;
-    }
-  if (vram_file_get(w->h.f, "_class_name", 11)) {
+  const vram__diffusers_row *const row = kind.text ? vram__diffusers_find(&kind) : NULL;
+  uint32_t n;
+  if (!row && !(kind.text && vram__denoiser_is(&kind))) {
+    if (!vram_file_get(w->h.f, "_class_name", 11))
+      return 0;
     vram__hf_refuse(w, "no lines of the text form are known of this class of diffusers", "");
     return 1;
   }
-  return 0;
+  for (n = 0; row && row->flags[n]; n++)
+    vram__diffusers_flag(w, row->flags[n], 1);
+  vram__diffusers_number(w, 'N', sizes->batch ? sizes->batch : 2);
+  vram__diffusers_lines(w, "# config.json of diffusers or transformers, eval mode\nmodel ");
+  vram__hf_put(w, kind.text, (uint32_t)kind.count);
+  vram__diffusers_lines(w, " dtype=f32\nrules torch-2.15\ndim N=$N\n");
+  if (sizes->cache)
+    vram__hf_refuse(w, "no class that generates tokens", "");
+  else if (row)
+    row->write(w, sizes);
+  else
+    vram__denoiser_write(w, &kind, sizes);
+  vram__hf_flush(w);
+  return 1;
 }

@@ -31,6 +31,21 @@ VRAM__FN int vram__hf_bias_key(vram__hf *h) {
   return vram__hf_bool(h, name, vram__hf_has(h, VRAM__HF_KEY_TRUE));
 }
 
+/* Has what follows attention a bias, have the matrices of the MLP? */
+VRAM__FN int vram__hf_o_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_O_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_KEY_O) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+}
+
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h) {
+  return vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
+         (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
+         (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
+          vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
+                        vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+}
+
 static void vram__hf_mla(vram__hf *h, int has_bias) {
   const vram_hf_config *const c = h->c;
   const uint64_t nope = vram__hf_number(h, "qk_nope_head_dim", 128),
@@ -66,8 +81,7 @@ static void vram__hf_attention(vram__hf *h) {
   const vram_hf_config *const c = h->c;
   const int key = vram__hf_bias_key(h),
             qkv = vram__hf_has(h, VRAM__HF_QKV_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_QKV) && key),
-            o = vram__hf_has(h, VRAM__HF_O_BIAS) || (vram__hf_has(h, VRAM__HF_KEY_O) && key) ||
-                (vram__hf_has(h, VRAM__HF_O_KEY) && vram__hf_bool(h, "attention_out_bias", 0));
+            o = vram__hf_o_bias(h);
   const uint64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     vram__hf_mla(h, qkv);
@@ -88,12 +102,7 @@ static void vram__hf_attention(vram__hf *h) {
 
 static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   const uint64_t hidden = h->c->hidden;
-  const int bias =
-      vram__hf_has(h, VRAM__HF_MLP_BIAS) ||
-      (vram__hf_has(h, VRAM__HF_BIAS_ALL) && vram__hf_bias_key(h)) ||
-      (vram__hf_has(h, VRAM__HF_MLP_KEY) &&
-       vram__hf_bool(h, vram__hf_name(h, "mlp_bias", "use_bias", NULL),
-                     vram__hf_has(h, VRAM__HF_KEY_TRUE) && !vram__hf_has(h, VRAM__HF_O_KEY)));
+  const int bias = vram__hf_mlp_bias(h);
   if (vram__hf_has(h, VRAM__HF_FUSED_UP))
     vram__hf_linear(h, hidden, 2 * width, bias);
   else {
@@ -108,28 +117,28 @@ static void vram__hf_mlp(vram__hf *h, uint64_t width) {
   }
 }
 
-/* What all tokens go through beside their experts. */
-static void vram__hf_shared(vram__hf *h) {
-  const vram_hf_config *const c = h->c;
-  uint64_t width = c->expert_intermediate;
-  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
-    vram__hf_mlp(h, vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared));
-    vram__hf_linear(h, c->hidden, 1, 0);
-    return;
-  }
-  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
-    width = vram__hf_number(h, "shared_intermediate_size", 0);
-    if (width) {
-      vram__hf_linear(h, c->hidden, 2 * width, 0);
-      vram__hf_linear(h, width, c->hidden, 0);
-    }
-    return;
-  }
-  width = vram__product_or_overflow(
-      width,
+/* The width of what all tokens go through beside their experts. */
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
+    return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
+  if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_number(h, "shared_intermediate_size", 0);
+  return vram__product_or_overflow(
+      h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
                       h->family->shared));
-  if (width)
+}
+
+static void vram__hf_shared(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const uint64_t width = vram__hf_shared_width(h);
+  if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
+    vram__hf_mlp(h, width);
+    vram__hf_linear(h, c->hidden, 1, 0);
+  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+    vram__hf_linear(h, c->hidden, 2 * width, 0);
+    vram__hf_linear(h, width, c->hidden, 0);
+  } else if (width)
     vram__hf_mlp(h, width);
 }
 
@@ -152,64 +161,87 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+/* One more layer keeps a state; those of a model are alike. */
+static void vram__hf_state(vram__hf *h, uint64_t channels, uint64_t kernel, uint64_t matrix) {
+  vram_hf_state *const s = &h->c->state;
+  s->layers++;
+  s->channels = channels;
+  s->kernel = kernel;
+  s->matrix = matrix;
+}
+
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+  vram__hf_state(h, s.inner, s.kernel, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  vram__hf_state(h, s.conv, s.kernel, vram__product_or_overflow(s.inner, s.state));
+  c->state.groups = s.groups;
+  c->state.group_channels = 2 * s.state;
+  c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -232,10 +264,8 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, heads, 1);
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+  vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -248,7 +278,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
+  vram__hf_state(h, c->hidden, kernel, 0);
 }
 
 /* ---- layers ---- */
@@ -278,7 +308,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
@@ -438,20 +468,60 @@ static void vram__hf_vision(vram__hf *h) {
   h->c->text_params = before;
 }
 
-static uint64_t vram__hf_embedding_width(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h) {
   return vram__hf_has(h, VRAM__HF_OPT) ? vram__hf_number(h, "word_embed_proj_dim", h->c->hidden)
          : vram__hf_has(h, VRAM__HF_ELECTRA) ? vram__hf_number(h, "embedding_size", 128)
                                              : h->c->hidden;
 }
 
 /* Positions that are learned. */
-static uint64_t vram__hf_positions(vram__hf *h) {
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h) {
   const uint64_t none = vram__hf_has(h, VRAM__HF_ENCODER)          ? 512
                         : vram__hf_has(h, VRAM__HF_2048_POSITIONS) ? 2048
                                                                    : 1024;
   return vram__hf_number(h, vram__hf_name(h, "max_position_embeddings", "n_positions", NULL),
                          none) +
          (vram__hf_has(h, VRAM__HF_OPT) ? 2 : 0);
+}
+
+/* Classes that a model for classification tells apart: num_labels, or as many as id2label has. */
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h) {
+  const vram_file_value *v;
+  uint64_t n = 0;
+  for (v = h->f->value_first; v; v = v->next)
+    n += v->name_len > 9 && vram__text_equal(v->name, "id2label.", 9);
+  return n ? n : vram__hf_number(h, "num_labels", 2);
+}
+
+/* Has the class a pooler? BERT's for classification has, RoBERTa's and the like have not. */
+VRAM__FN int vram__hf_pools(const vram__hf *h) {
+  return !vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA) &&
+         (h->head == VRAM__HF_BARE ||
+          (h->head == VRAM__HF_CLASSES &&
+           vram__text_is(h->family->type, vram__text_len(h->family->type), "bert")));
+}
+
+/* What the class of an encoder has behind its layers; width: of the embedding. */
+static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
+  const vram_hf_config *const c = h->c;
+  const int pools = vram__hf_pools(h);
+  if (pools)
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+  if (h->head == VRAM__HF_CLASSES) {
+    if (!pools)
+      vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, vram__hf_labels(h), 1);
+  } else if (h->head == VRAM__HF_MASKED) {
+    vram__hf_linear(h, c->hidden, width, 1);
+    vram__hf_norm(h, width);
+    if (c->is_tied)
+      h->tensors++;
+    else
+      vram__hf_add(h, c->vocab, width);
+    vram__hf_add(h, c->vocab, 1);
+    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      h->tensors++; /* the bias is there under two names */
+  }
 }
 
 /* Embeddings, what stands behind the layers, and the head. */
@@ -472,8 +542,7 @@ static void vram__hf_ends(vram__hf *h) {
       vram__hf_linear(h, c->hidden, width, 0);
   }
   if (is_encoder) {
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
-      vram__hf_linear(h, c->hidden, c->hidden, 1); /* the pooler */
+    vram__hf_encoder_head(h, width);
     return;
   }
   if (!is_opt || (vram__hf_bool(h, "do_layer_norm_before", 1) &&
@@ -541,16 +610,15 @@ static void vram__hf_window(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "not known of this family: ", "use_sliding_window");
 }
 
-/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
-   twice), which makes the keys of the cache one wider. */
-static int vram__hf_rotates_one(vram__hf *h) {
+/* The share of a head that is rotated. */
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h) {
   static const char *const key[] = {"partial_rotary_factor", "rotary_pct",
                                     "rope_scaling.partial_rotary_factor",
                                     "rope_parameters.partial_rotary_factor"};
-  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF) ? 0.5 : 0.25;
+  double share = vram__hf_has(h, VRAM__HF_ROTARY_HALF)      ? 0.5
+                 : vram__hf_has(h, VRAM__HF_ROTARY_QUARTER) ? 0.25
+                                                            : 1;
   uint32_t i;
-  if (!vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER))
-    return 0;
   for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *const v = vram__hf_value(h, key[i]);
     if (v && v->kind == VRAM_VALUE_FLOAT)
@@ -558,8 +626,14 @@ static int vram__hf_rotates_one(vram__hf *h) {
     else if (v && v->kind == VRAM_VALUE_UINT)
       share = (double)v->number.u;
   }
-  share *= (double)h->c->head_dim;
-  return share >= 1 && share < 2;
+  return share;
+}
+
+/* Is the rotated part of a head one number wide? Its cosines are two of them (arange(0, 1, 2),
+   twice), which makes the keys of the cache one wider. */
+static int vram__hf_rotates_one(vram__hf *h) {
+  const double n = vram__hf_rotary_share(h) * (double)h->c->head_dim;
+  return vram__hf_has(h, VRAM__HF_ROTARY_HALF | VRAM__HF_ROTARY_QUARTER) && n >= 1 && n < 2;
 }
 
 static void vram__hf_sizes(vram__hf *h) {
@@ -611,6 +685,24 @@ static void vram__hf_sizes(vram__hf *h) {
   vram__hf_experts(h);
 }
 
+static vram_dtype vram__hf_dtype_of(vram__hf *h, const vram_file_value *v, const char *name) {
+  const vram_dtype dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                               ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                               : VRAM_DTYPE_NONE;
+  if (dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(dtype)->block_elements > 1)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", name);
+  return dtype;
+}
+
+/* What an engine is to keep states in. */
+static void vram__hf_ssm_dtype(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "mamba_ssm_dtype");
+  h->c->ssm_dtype = VRAM_DTYPE_NONE;
+  h->c->serves_ssm_dtype = (uint8_t)vram__hf_has(h, VRAM__HF_DELTA_SPLIT);
+  if (v && v->kind != VRAM_VALUE_NULL)
+    h->c->ssm_dtype = vram__hf_dtype_of(h, v, "mamba_ssm_dtype");
+}
+
 static void vram__hf_dtype(vram__hf *h) {
   const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
   if (!v || v->kind == VRAM_VALUE_NULL)
@@ -620,15 +712,12 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = VRAM_F32;
   if (!v || v->kind == VRAM_VALUE_NULL)
     return;
-  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
-                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
-                    : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
-    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+  h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
-/* The class: a decoder with its head, or an encoder without one. */
+/* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
+  static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
   const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
   const vram_file_text *name;
@@ -640,9 +729,12 @@ static void vram__hf_class(vram__hf *h) {
     return;
   }
   name = (const vram_file_text *)v->array;
-  if (vram__hf_has(h, VRAM__HF_ENCODER) && name->count > 5 &&
-      vram__text_is(name->text + name->count - 5, 5, "Model"))
-    return;
+  for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
+    const uint32_t n = vram__text_len(encoder[i]);
+    h->head = (uint8_t)i;
+    if (name->count > n && vram__text_equal(name->text + name->count - n, encoder[i], n))
+      return;
+  }
   for (i = 0; i < 3 && !vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(decoder[i]);
     if (name->count > n && vram__text_equal(name->text + name->count - n, decoder[i], n) &&
@@ -679,29 +771,20 @@ static void vram__hf_totals(vram__hf *h) {
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
   const int repeats = /* before the cache: FalconAttention._split_heads */
       vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
-  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
-                 row = vram__hf_has(h, VRAM__HF_MLA)
-                           ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
-                                                           c->head_dim);
-  if (repeats)
-    c->kv_heads = c->heads;
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes;
+  c->cache_heads = repeats ? c->heads : c->kv_heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);
-  if (c->full_layers + c->sliding_layers)
-    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
-  c->kv_bytes_per_token =
-      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
   if (!c->sliding_layers)
     c->window = 0;
   if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
-      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
-      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+  c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
+  if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
@@ -717,6 +800,7 @@ VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, 
     c->family = h->family->type;
     vram__hf_sizes(h);
     vram__hf_dtype(h);
+    vram__hf_ssm_dtype(h);
   }
   if (!h->result)
     vram__hf_ends(h);
@@ -734,33 +818,4 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
   vram__error_clear(e);
   vram__hf_read(&h, f, c, e);
   return h.result;
-}
-
-VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
-  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
-                 tokens =
-                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
-                                           vram__product_or_overflow(c->sliding_layers, slides));
-  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
-                                   slots);
-}
-
-VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
-                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
-  uint32_t n = 0, i;
-  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
-  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
-    vram_kv_layer *const l = row + n;
-    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
-    if (!l->count)
-      continue;
-    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
-    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
-    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
-    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
-    l->k = l->v = dtype;
-    l->window = i ? c->window : 0;
-    n++;
-  }
-  return n;
 }

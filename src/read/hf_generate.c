@@ -29,7 +29,7 @@ static const char vram__hf_lines_given[] =
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
-  "slice model.unsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -79,49 +79,49 @@ static const char vram__hf_lines_sdpa_mask[] =
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
-  "{ycache @self_attn.window shape=[] dtype=i64\n"
-  "store @self_attn.window\n}"
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.k_all @self_attn.k_cache @self_attn.add_1 dim=2\n"
-  "{!ystore @self_attn.k_cache @self_attn.k_all\n}"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "cat @self_attn.v_all @self_attn.v_cache @self_attn.transpose_2 dim=2\n"
-  "{!ystore @self_attn.v_cache @self_attn.v_all\n}"
-  "{zslice @self_attn.k_kept @self_attn.k_all dim=2 start=-$W\n"
-  "slice @self_attn.v_kept @self_attn.v_all dim=2 start=-$W\n}"
-  "{ystore @self_attn.k_cache {z@self_attn.k_kept}{!z@self_attn.k_all}\n"
-  "store @self_attn.v_cache {z@self_attn.v_kept}{!z@self_attn.v_all}\n}"
-  "drop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n";
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Ak_all %Ak_cache %k dim=2\n"
+  "{!ystore %Ak_cache %Ak_all\n}"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cat %Av_all %Av_cache %v dim=2\n"
+  "{!ystore %Av_cache %Av_all\n}"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n}"
+  "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
+  "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
+  "drop %k %l\n";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache @self_attn.k_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.k_cache\n"
-  "cache @self_attn.v_cache shape=[N,$k,%P,$d] dtype=model\n"
-  "store @self_attn.v_cache\n"
-  "cache @self_attn.length shape=[] dtype=i64\n"
-  "store @self_attn.length\n"
-  "{!r{!xarange @self_attn.range shape=[S] dtype=i64\n"
-  "add @self_attn.position @self_attn.range scalar=1\n"
-  "drop @self_attn.range\n"
-  "drop @self_attn.position\n}}"
-  "{rempty @self_attn.k_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.v_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty @self_attn.last shape=[1] dtype=i64\n"
-  "drop @self_attn.k_new @self_attn.v_new @self_attn.last\n}"
-  "{!xdrop @self_attn.add_1 @self_attn.v_proj @self_attn.view_2 @self_attn.transpose_2\n}"
-  "{cslice @self_attn.k_cut @self_attn.k_cache dim=2 end=S\n"
-  "slice @self_attn.v_cut @self_attn.v_cache dim=2 end=S\n}";
+  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Ak_cache\n"
+  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "store %Av_cache\n"
+  "cache %Alength shape=[] dtype=i64\n"
+  "store %Alength\n"
+  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "add %Aposition %Arange scalar=1\n"
+  "drop %Arange\n"
+  "drop %Aposition\n}}"
+  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "empty %Alast shape=[1] dtype=i64\n"
+  "drop %Ak_new %Av_new %Alast\n}"
+  "{!xdrop %k %l\n}"
+  "{x~K|%k\n~V|%v\n}"
+  "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
+  "slice %Av_cut %Av_cache dim=2 end=S\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
   "slice head.last %n dim=1 start=-1\n"
   "linear lm_head head.last out_features=$v{T weights=%t}{!H bias=0}\n"
-  "{Mmul logits lm_head scalar=1\n}"
-  "drop %n head.last{M lm_head}\n"
-  "buffer model.rotary_emb.original_inv_freq shape=[$r] dtype=f32\n"
-  "{Rbuffer model.rotary_emb_local.original_inv_freq shape=[$r] dtype=f32\n}";
+  "<logits>"
+  "drop %E%n head.last{M lm_head}{Y lm_head}{V lm_head}\n"
+  "<frequencies>";
 
 /* the next token, and what the next forward pass gets; E: there is an end of sequences */
 static const char vram__hf_lines_greedy[] =
@@ -136,7 +136,7 @@ static const char vram__hf_lines_greedy[] =
   "ones next.one shape=[N,1] dtype=i64\n"
   "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
   "drop next.one attention_mask attention_mask_now position_ids\n"
-  "select next.row {M logits}{!M lm_head} dim=1 index=-1\n"
+  "select next.row %o dim=1 index=-1\n"
   "empty next.logits shape=[N,$v] dtype=f32\n"
   "drop next_logits\n"
   "argmax next.token0 next.logits dim=-1\n"
@@ -153,7 +153,7 @@ static const char vram__hf_lines_greedy[] =
   "zeros next.done shape=[N] dtype=bool\n"
   "mul next.unfinished unfinished next.done\n"
   "drop next.done unfinished\n"
-  "drop {M logits}{!M lm_head} next.row\n"
+  "drop %o next.row\n"
   "arange next.now shape=[N,1] dtype=i64\n"
   "arange next.position_now shape=[N,1] dtype=i64\n";
 
@@ -265,7 +265,9 @@ static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int ne
 
 /* Which kinds of masks the model asks for: of full attention, of windows. */
 static int vram__hf_asks(vram__hf_pen *w, int slides) {
-  return slides ? w->c.sliding_layers != 0 : w->c.full_layers || *vram__hf_flag_of(w, 'R');
+  if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
+    return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
+  return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
 /* The part of the step behind this one. */
@@ -311,6 +313,36 @@ static void vram__hf_special(vram__hf_pen *w) {
   }
 }
 
+/* The masks of a step: a static cache's are made before it. */
+static void vram__hf_part_masks(vram__hf_pen *w) {
+  int slides;
+  *vram__hf_name_of(w, 'Z') = 0;
+  for (slides = 0; slides < 2; slides++) {
+    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
+    if (!vram__hf_asks(w, slides))
+      continue;
+    vram__hf_columns(w, 'U', slides, w->part);
+    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
+    if (vram__hf_static(w) && w->part)
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+    else if (vram__hf_static(w))
+      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
+    if (!vram__hf_static(w) || !w->part)
+      vram__hf_say_mask(w, slides, w->part, 0);
+    if (m.is_made && !vram__hf_static(w))
+      vram__hf_set(w, 'Z',
+                   !slides                     ? " mask"
+                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                                               : " sliding_mask");
+  }
+}
+
+/* Masks that the model makes in a step: none of a static cache. */
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
+  if (!vram__hf_static(w))
+    vram__hf_part_masks(w);
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -336,30 +368,6 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_part_masks(w);
 }
 
-/* The masks of a step: a static cache's are made before it. */
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w) {
-  int slides;
-  *vram__hf_name_of(w, 'Z') = 0;
-  for (slides = 0; slides < 2; slides++) {
-    const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
-    if (!vram__hf_asks(w, slides))
-      continue;
-    vram__hf_columns(w, 'U', slides, w->part);
-    vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
-    if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
-    else if (vram__hf_static(w))
-      vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
-    if (!vram__hf_static(w) || !w->part)
-      vram__hf_say_mask(w, slides, w->part, 0);
-    if (m.is_made && !vram__hf_static(w))
-      vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                                               : " sliding_mask");
-  }
-}
-
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const int is_static = vram__hf_static(w), is_one = w->part != VRAM__HF_PROMPT,
             is_window = slides && vram__hf_has_window(w),
@@ -372,16 +380,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K',
-               is_over     ? "@self_attn.add_1"
-               : is_cut    ? "@self_attn.k_cut"
-               : is_static ? "@self_attn.k_cache"
-                           : "@self_attn.k_all");
-  vram__hf_set(w, 'V',
-               is_over     ? "@self_attn.transpose_2"
-               : is_cut    ? "@self_attn.v_cut"
-               : is_static ? "@self_attn.v_cache"
-                           : "@self_attn.v_all");
+  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
+  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -398,7 +398,7 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
   const int is_static = vram__hf_static(w);
   int slides;
   vram__hf_say(w, NULL, vram__hf_lines_head, "");
-  vram__hf_say(w, NULL, "drop ids_now{1 position_now model.unsqueeze}\n", "");
+  vram__hf_say(w, NULL, "drop ids_now{1 position_now %Bunsqueeze}\n", "");
   for (slides = 0; is_static && !w->part && slides < 2; slides++)
     if (vram__hf_asks(w, slides) && vram__hf_mask_of(w, slides, w->part).is_made)
       vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");

@@ -330,6 +330,7 @@ typedef struct vram__hf {
   vram_error *e;
   uint64_t params, tensors;
   vram_result result;
+  uint8_t head; /* of an encoder: VRAM__HF_BARE, ... */
 } vram__hf;
 
 static inline int vram__hf_has(const vram__hf *h, uint64_t flag) {
@@ -349,43 +350,92 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
+enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN int vram__hf_o_bias(vram__hf *h);
+VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
+VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_positions(vram__hf *h);
+VRAM__FN uint64_t vram__hf_embedding_width(vram__hf *h);
+VRAM__FN uint64_t vram__hf_labels(vram__hf *h);
+VRAM__FN int vram__hf_pools(const vram__hf *h);
+VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go through */
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
-/* Lines of a family's modules: hf_text.c. */
+/* hf_cache.c */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
+
+/* Lines of a part of a model, and the name of what a norm or an activation gives. */
+typedef struct vram__hf_part {
+  const char *name, *lines, *output;
+} vram__hf_part;
+
+/* Of which lines a family consists: hf_lines.c and its kin. */
 typedef struct vram__hf_lines {
   const char *type, *flags;
-  const char *act_key, *act; /* and what it is where the key is missing */
-  const char *norm, *embedding;
-  const char *layer[10], *moe[10]; /* a layer, and one with experts; NULL behind the last part */
-  uint32_t experts_used;           /* where the key is missing */
+  const char *act_key, *act;          /* and what it is where the key is missing */
+  const char *norm;                   /* a part */
+  const char *before, *layer, *after; /* what comes before the layers, one of them, behind them */
+  int has_cache;                      /* a generation can be written */
+  uint32_t experts_used;              /* where the key is missing */
 } vram__hf_lines;
 
-/* What writes lines, with the letters that they put in (hf_text.c says which there are). */
+/* Parts and rows of a file of lines; parts of all are one set of names. */
+typedef struct vram__hf_book {
+  const vram__hf_part *part;
+  const vram__hf_lines *row;
+  uint32_t parts, rows;
+} vram__hf_book;
+VRAM__FN vram__hf_book vram__hf_decoders(void);
+VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
+VRAM__FN vram__hf_book vram__hf_encoders(void);
+VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
+VRAM__FN vram__hf_book vram__hf_denoisers(void);
+VRAM__FN vram__hf_book vram__hf_videos(void);
+
+/* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
-  VRAM__HF_PATH = 96,
+  VRAM__HF_PATH = 176,
   VRAM__DIFFUSERS_SKIPS = 48,
   VRAM__DIFFUSERS_BLOCKS = 8,
   VRAM__DIFFUSERS_DEPTH = 64 /* of a transformer */
 };
 
+/* The arguments of a part that is being said, and what it was called in. */
+typedef struct vram__hf_called {
+  const struct vram__hf_called *by;
+  const char *argument[8];
+} vram__hf_called;
+
 typedef struct vram__hf_pen {
   vram__hf h;
   vram_hf_config c;
   const vram__hf_lines *row;
+  const vram__hf_part *norm, *activation;
   const vram_sink *sink;
+  const vram__hf_called *called;
   vram_hf_sizes size;
   uint32_t part; /* of a generation: VRAM__HF_PROMPT, ... */
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
   char path[VRAM__HF_PATH];                        /* of the layer */
-  char drop[8 * VRAM__HF_PATH];                    /* what goes with a norm's input */
+  char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -396,6 +446,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
 }
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
+}
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
 /* A name of the lines: where the text goes, or into `to` of so many bytes. */
@@ -404,25 +458,73 @@ typedef struct vram__hf_target {
   uint32_t cap, n;
 } vram__hf_target;
 
+/* hf_pen.c */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends);
 VRAM__FN void vram__hf_set(vram__hf_pen *w, char name, const char *lines);
+VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type);
+VRAM__FN const vram__hf_part *vram__hf_part_find(const char *name, uint32_t len);
+VRAM__FN const vram__hf_part *vram__hf_activation_find(const char *name, uint64_t len);
+VRAM__FN void vram__hf_flush(vram__hf_pen *w);
+VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
 
 /* hf_generate.c. A generation is written in parts: the prompt's, that of tokens, and that of
    tokens from the one on with which a window is full. */
 enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
-VRAM__FN void vram__hf_part_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
+/* hf_numbers.c */
+VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
+
 /* hf_text.c */
-VRAM__FN void vram__hf_flush(vram__hf_pen *w);
-VRAM__FN void vram__hf_put(vram__hf_pen *w, const char *s, uint32_t n);
+VRAM__FN void vram__hf_each_layer(vram__hf_pen *w);
 VRAM__FN void vram__hf_refuse(vram__hf_pen *w, const char *text, const char *name);
 VRAM__FN const vram_file_value *vram__hf_word(vram__hf_pen *w, const char *key);
 VRAM__FN int vram__hf_is_word(const vram_file_value *v, const char *word);
+
+/* diffusers.c: what its lines share with those of denoiser.c */
+VRAM__FN uint64_t vram__diffusers_each(vram__hf_pen *w, const char *key, uint64_t i, uint64_t none);
+VRAM__FN void vram__diffusers_plain(vram__hf_pen *w, const char *key, const char *plain);
+VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
+VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
+VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
+VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+/* video.c: its rows; NULL: behind the last one */
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i);
+
+/* denoiser.c: is it a class with a row there? Its lines. */
+VRAM__FN int vram__denoiser_is(const vram_file_text *kind);
+VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
+                                   const vram_hf_sizes *sizes);
 
 /* diffusers.c: is it a config.json of diffusers whose lines are known? Then they are written. */
 VRAM__FN int vram__diffusers_write(vram__hf_pen *w, const vram_hf_sizes *sizes);

@@ -187,6 +187,7 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__memory_zero(t->said, sizeof *t->said);
   t->said->name = t->name;
   t->said->name_len = t->len;
+  t->said->number = i;
   t->said->dtype = vram_dtype_from_tflite_id((int64_t)vram__flat_number(&m->b, &at, 1, 1, 0));
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;

@@ -93,6 +93,26 @@ int main(int argc, char **argv) {
         ts[n++] = atof(p.c_str());
       mp.tensor_split = ts;
     }
+    mp.main_gpu = num("main", 0);
+    mp.split_mode = num("split", 0) ? LLAMA_SPLIT_MODE_NONE : LLAMA_SPLIT_MODE_LAYER;
+    std::vector<std::string> patterns; /* common/arg.cpp: --n-cpu-moe, --override-tensor */
+    for (int i = 0; i < num("ncmoe", 0); i++)
+      patterns.push_back("blk\\." + std::to_string(i) +
+                         "\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU");
+    if (set.count("ot"))
+      patterns.push_back(set["ot"]);
+    std::vector<llama_model_tensor_buft_override> over;
+    for (auto &x : patterns) {
+      auto e = x.rfind('=');
+      std::string to = x.substr(e + 1);
+      x.resize(e);
+      over.push_back({x.c_str(), to == "CPU" ? ggml_backend_cpu_buffer_type()
+                                             : ggml_backend_dev_buffer_type(
+                                                   devs[atoi(to.c_str() + 4)])});
+    }
+    over.push_back({nullptr, nullptr});
+    if (!patterns.empty())
+      mp.tensor_buft_overrides = over.data();
     printf("{\"line\":\"%s\"", line.c_str());
     llama_model *m = llama_model_load_from_file(file.c_str(), mp);
     llama_context *c = nullptr;
@@ -106,6 +126,8 @@ int main(int argc, char **argv) {
       cp.kv_unified = num("unified", 0);
       cp.swa_full = num("swa_full", 0);
       cp.offload_kqv = num("kqv", 1);
+      cp.embeddings = num("emb", 0);
+      cp.pooling_type = (enum llama_pooling_type)num("pooling", -1);
       cp.flash_attn_type = set.count("fa") ? (num("fa", 0) ? LLAMA_FLASH_ATTN_TYPE_ENABLED
                                                            : LLAMA_FLASH_ATTN_TYPE_DISABLED)
                                            : LLAMA_FLASH_ATTN_TYPE_AUTO;

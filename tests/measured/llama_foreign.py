@@ -2,6 +2,8 @@
 """Random GGUF headers of each architecture whose graph is built here, what llama.cpp says of them, and what vram says.
 usage: llama_foreign.py ARCH,ARCH|all FILES RUNS SEED [DEVICES]   compares; prints what differs
        llama_foreign.py --golden                                  writes tests/golden/llama_foreign.txt
+       llama_foreign.py --golden more                             writes tests/golden/llama_more.txt: three runs of each
+       llama_foreign.py --golden states                           writes tests/golden/llama_states.txt: six of each
 
 WORK (a folder) has three programs, made from tests/measured/llama_foreign.cpp with the source of llama.cpp 0c1e570 (vendor/ of
 the sdist llama-cpp-python 0.3.36): `say-cpu` with libllama, ggml-base and ggml-cpu (AVX2, no AVX-512); `say-cuda` with
@@ -83,7 +85,10 @@ def tensors(keys, absent):
         ["./make", "kv.gguf"],
         capture_output=True,
         text=True,
-        env=dict(os.environ, MAKE_ABSENT=ABSENT + ("|" + absent if absent else "")),
+        env=dict(
+            os.environ,
+            MAKE_ABSENT=absent[1:] if absent[:1] == "!" else ABSENT + ("|" + absent if absent else ""),
+        ),
         cwd=WORK,
     )
     if p.returncode:
@@ -96,8 +101,6 @@ def tensors(keys, absent):
             continue
         if int(w[2]) & 2:
             continue  # duplicated
-        if int(w[2]) & 4:
-            continue
         seen.add(w[1])
         out.append((w[1], [int(x) for x in w[3:]]))
     return out
@@ -121,6 +124,8 @@ def types(r, ts):
     out = []
     for n, ne in ts:
         base = re.sub(r"blk\.\d+\.", "", n)
+        if "ssm_conv1d_" in n:
+            ne = ne[:3]
         full = [d for d in ne]
         while len(full) > 1 and full[-1] == 1:
             full.pop()
@@ -659,6 +664,561 @@ def _(r):
     return d, QKV + B + tie(r)
 
 
+def delta(r, d):
+    """A gated delta net: heads of Q and K, as many or fewer than those of V."""
+    a = d["general.architecture"]
+    k = r.choice([1, 2, 4, 8])
+    v = k * r.choice([1, 1, 2, 4])
+    d[f"{a}.ssm.conv_kernel"] = r.choice([4, 4, 3])
+    d[f"{a}.ssm.state_size"] = r.choice([64, 128, 128])
+    d[f"{a}.ssm.group_count"] = k
+    d[f"{a}.ssm.time_step_rank"] = v
+    d[f"{a}.ssm.inner_size"] = v * d[f"{a}.ssm.state_size"]
+    d[f"{a}.full_attention_interval"] = r.choice([2, 3, 4, 4])
+    return d
+
+
+def attends(d):
+    """Layers with attention: of a file of random tensors, Q, K and V are apart there."""
+    a = d["general.architecture"]
+    n = d[f"{a}.full_attention_interval"]
+    last = d[f"{a}.block_count"]
+    return r"blk\.(%s)\.attn_qkv" % "|".join(str(i) for i in range(last) if i % n == n - 1 or f"{a}.nextn_predict_layers" in d and i == last - 1)
+
+
+@add("qwen3next")
+def _(r):
+    d = moe(r, delta(r, base(r, "qwen3next", free_head=True, heads=r.choice([128, 256]))), shared=True)
+    return d, attends(d) + B + tie(r) + "|ssm_in"
+
+
+def qwen35(r, a):
+    d = delta(r, base(r, a, free_head=True, heads=r.choice([128, 256])))
+    d[a + ".rope.dimension_sections"] = [11, 11, 10, 0]
+    if r.random() < 0.3:
+        d[a + ".nextn_predict_layers"] = 1
+        d[a + ".block_count"] += 1
+    return d
+
+
+@add("qwen35")
+def _(r):
+    d = qwen35(r, "qwen35")
+    return d, attends(d) + B + tie(r)
+
+
+@add("qwen35moe")
+def _(r):
+    d = moe(r, qwen35(r, "qwen35moe"), shared=True)
+    return d, attends(d) + B + tie(r)
+
+
+@add("kimi-linear")
+def _(r):
+    a = "kimi-linear"
+    d = moe(r, base(r, a, gqa=False, heads=128))
+    n = d[a + ".block_count"]
+    d[a + ".attention.head_count_kv"] = [1 if i % 4 == 3 or i == n - 1 else 0 for i in range(n)]
+    d[a + ".attention.kv_lora_rank"] = 512
+    d[a + ".rope.dimension_count"] = 64
+    d[a + ".attention.key_length"] = 576
+    d[a + ".attention.value_length"] = 512
+    d[a + ".attention.key_length_mla"] = 192
+    d[a + ".attention.value_length_mla"] = 128
+    d[a + ".ssm.conv_kernel"] = 4
+    d[a + ".kda.head_dim"] = r.choice([64, 128])
+    d[a + ".expert_shared_count"] = r.choice([1, 2])
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.446])
+    d[a + ".expert_gating_func"] = 2
+    return d, QKV + "|attn_kv_b|attn_q_a"
+
+
+def groups(r, d):
+    """Groups of experts, of which some are taken."""
+    a = d["general.architecture"]
+    e = d[f"{a}.expert_count"] = r.choice([8, 16, 32, 64, 96, 256])
+    d[f"{a}.expert_used_count"] = r.choice([2, 4, 6])
+    g = r.choice([x for x in (2, 4, 8) if e // x > 2] or [2])
+    d[f"{a}.expert_group_count"] = g
+    d[f"{a}.expert_group_used_count"] = r.randint(1, g - 1)
+    return d
+
+
+A_ds = A["deepseek2"]
+
+
+@add("deepseek2")
+def _(r):
+    d, x = A_ds(r)
+    if r.random() < 0.5:
+        groups(r, d)
+    if r.random() < 0.2:
+        d["deepseek2.attention.temperature_scale"] = 0.1
+    if r.random() < 0.5:
+        x = x.replace("|ffn_gate_up_exps", "").replace("ffn_gate_up_exps|", "")
+    if r.random() < 0.3:  # K and V made before the cache
+        for k in ("key_length_mla", "value_length_mla"):
+            del d["deepseek2.attention." + k]
+        d["deepseek2.attention.key_length"], d["deepseek2.attention.value_length"] = 192, 128
+        d["deepseek2.attention.head_count_kv"] = d["deepseek2.attention.head_count"]
+    return d, x
+
+
+@add("mistral4")
+def _(r):
+    d, x = A_ds(r)
+    d = {k.replace("deepseek2", "mistral4"): v for k, v in d.items()}
+    d["general.architecture"] = "mistral4"
+    if r.random() < 0.5:
+        d["mistral4.attention.temperature_scale"] = 0.1
+    return d, x
+
+
+def encoder(name, absent, eps="n", gqa=False, **more):
+    @add(name)
+    def _(r, name=name):
+        d = base(r, name, gqa=gqa, eps=eps, free_head=more.get("free_head", False))
+        d[f"{name}.attention.causal"] = False
+        if r.random() < 0.8:
+            d[f"{name}.pooling_type"] = r.choice([0, 1, 2, 3])
+        d[f"{name}.context_length"] = r.choice([512, 2048])
+        d["tokenizer.ggml.token_type_count"] = r.choice([1, 2])
+        for k, v in more.get("extra", {}).items():
+            d[f"{name}.{k}"] = v(r) if callable(v) else v
+        for k in [k for k, v in d.items() if v is None]:
+            del d[k]
+        return d, absent(r) if callable(absent) else absent
+
+
+CLS = "|cls|dense_"
+encoder("nomic-bert", QKV + B + CLS)
+encoder("jina-bert-v3", lambda r: (QKV if r.random() < 0.5 else r"attn_(q|k|v)\.") + CLS)
+encoder(
+    "nomic-bert-moe",
+    QKV + CLS,
+    extra={"moe_every_n_layers": 2, "expert_count": 8, "expert_used_count": lambda r: r.choice([1, 2])},
+)
+encoder(
+    "jina-bert-v2",
+    lambda r: QKV + CLS + r.choice(["", "|attn_norm_2", "|ffn_gate", "|attn_[qk]_norm", "|attn_._norm|attn_norm_2"]),
+    extra={"rope.dimension_count": None},
+)
+encoder("modern-bert", lambda r: CLS[1:] + r.choice(["", r"|blk\.0\.attn_norm"]), extra={"attention.sliding_window": lambda r: r.choice([0, 128])})
+encoder("neo-bert", CLS[1:], eps="rms")
+encoder("eurobert", QKV + B + CLS, eps="rms", gqa=True)
+encoder("gemma-embedding", lambda r: QKV + B + "|^output.weight" + r.choice(["", CLS]), eps="rms", gqa=True, free_head=True, extra={"attention.sliding_window": lambda r: r.choice([128, 512]), "dense_2_feat_out": 3072, "dense_3_feat_in": 3072})
+simple("dream", absent=QKV + r"|attn_output\.bias|ffn_.*bias|^output.bias")
+simple("llada")
+simple("llada-moe", moe={})
+simple("rnd1", moe={}, free_head=True)
+simple("refact", extra={"attention.max_alibi_bias": 8.0})
+simple("jais", eps="n", gqa=False, absent=r"attn_(q|k|v)\.", extra={"attention.max_alibi_bias": 8.0})
+simple("chameleon", extra={"swin_norm": False})
+simple("cogvlm", gqa=False, absent="rope_freqs")
+simple("bitnet", absent="nothing")
+simple("plamo", eps="rms")
+simple("openelm", absent="nothing")
+simple("olmo", eps="n")
+simple("smallthinker", moe={}, extra={"expert_gating_func": 2})
+simple("exaone-moe", moe={}, free_head=True, extra={"expert_gating_func": 2, "attention.sliding_window": 128, "leading_dense_block_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("afmoe", moe={}, free_head=True, extra={"expert_shared_count": 1, "leading_dense_block_count": 1, "attention.sliding_window": 2048, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("laguna", moe={}, free_head=True, extra={"leading_dense_block_count": 1, "attention.sliding_window": 512, "expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("cohere2moe", moe={}, free_head=True, eps="n", extra={"logit_scale": 0.25, "leading_dense_block_count": 1, "attention.sliding_window": 4096, "expert_shared_count": 1, "expert_weights_norm": True})
+simple("grovemoe", moe={"used": 2}, free_head=True, extra={"expert_chunk_feed_forward_length": 128, "expert_group_scale": 0.05, "experts_per_group": 2})
+simple("grok", moe={}, gqa=True)
+simple("bailingmoe2", moe={}, absent="nothing", extra={"expert_shared_count": 1, "leading_dense_block_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5, "expert_gating_func": 2})
+
+
+def varied(name, change):
+    """The same generator, and one more choice."""
+    before = A[name]
+
+    @add(name)
+    def _(r, name=name):
+        d, x = before(r)
+        return d, change(r, d, x) or x
+
+
+def _swin(r, d, x):
+    d["chameleon.swin_norm"] = r.random() < 0.5
+    d["chameleon.vocab_size"] = 65536
+
+
+def _grok(r, d, x):
+    d["grok.final_logit_softcapping"] = r.choice([0.0, 30.0])
+    return x.replace(r"|ffn_.*\.bias", "") + r.choice(["|layer_output_norm", "|ffn_(up|gate|down).weight", ""])
+
+
+def _clamp(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.attention.clamp_kqv"] = 8.0
+
+
+def _window(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.4:
+        d[f"{a}.attention.sliding_window"] = r.choice([0, 4096])
+
+
+def _shared(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.expert_shared_count"] = r.choice([0, 2])
+    return x.replace("nothing", "none") + r.choice(["", "|ffn_gate_up_exps"])
+
+
+def _groups(r, d, x):
+    if r.random() < 0.5:
+        groups(r, d)
+
+
+def _heads(r, d, x):
+    a = d["general.architecture"]
+    n, h = d[f"{a}.block_count"], d[f"{a}.attention.head_count"]
+    heads = [h - (i % 2) * (h // 2) for i in range(n)]
+    d[f"{a}.attention.head_count"] = heads
+    d[f"{a}.attention.head_count_kv"] = [1 if x % 2 else 2 for x in heads]
+    d[f"{a}.attention.key_length"] = d[f"{a}.attention.value_length"] = d[f"{a}.rope.dimension_count"]
+    d[f"{a}.feed_forward_length"] = [256 * r.randint(1, 6) for _ in heads]
+
+
+varied("chameleon", _swin)
+varied("grok", _grok)
+varied("olmo", _clamp)
+varied("mpt", _clamp)
+varied("smallthinker", _window)
+varied("cohere2moe", _shared)
+varied("afmoe", _shared)
+varied("bailingmoe2", _groups)
+varied("exaone-moe", _groups)
+varied("openelm", _heads)
+
+
+@add("plamo3")
+def _(r):
+    d = base(r, "plamo3", free_head=True)
+    if r.random() < 0.5:
+        d["plamo3.attention.sliding_window"] = 2048
+    return d, tie(r)[1:]
+
+
+@add("minicpm3")
+def _(r):
+    d = base(r, "minicpm3", gqa=False)
+    rot = r.choice([32, 64])
+    d["minicpm3.attention.q_lora_rank"] = r.choice([384, 768])
+    d["minicpm3.attention.kv_lora_rank"] = 256
+    d["minicpm3.rope.dimension_count"] = rot
+    d["minicpm3.attention.key_length"] = 64 + rot
+    d["minicpm3.attention.value_length"] = 64
+    return d, r.choice(["", "rope_factors"]) + tie(r)
+
+
+@add("plm")
+def _(r):
+    d = base(r, "plm", gqa=False)
+    d["plm.attention.kv_lora_rank"] = 512
+    d["plm.rope.dimension_count"] = 64
+    d["plm.attention.key_length"] = 192
+    d["plm.attention.value_length"] = 128
+    return d, "nothing"
+
+
+@add("deci")
+def _(r):
+    d = base(r, "deci")
+    n, h, k = d["deci.block_count"], d["deci.attention.head_count"], d["deci.attention.head_count_kv"]
+    f = d["deci.feed_forward_length"]
+    kinds = [0] + [r.choice([0, 0, 0, 1, 2, 3]) for _ in range(n - 1)]  # whole, no attention, linear, no feed-forward
+    d["deci.attention.head_count"] = [0 if x == 1 else h for x in kinds]
+    d["deci.attention.head_count_kv"] = [0 if x in (1, 2) else k for x in kinds]
+    d["deci.feed_forward_length"] = [0 if x == 3 else f * r.choice([1, 2]) for x in kinds]
+    return d, sep(r, "rope_freqs") if r.random() < 0.5 else sep(r)
+
+
+simple("mellum", moe={}, free_head=True)
+simple("jais2", eps="n", absent=QKV)
+simple("hunyuan_vl", free_head=True)
+simple("hy_v3", moe={}, free_head=True, extra={"expert_weights_norm": True, "expert_weights_scale": 2.5})
+simple("paddleocr", extra={"rope.dimension_sections": [16, 24, 24, 0]})
+simple("deepseek2-ocr", moe={}, gqa=False, extra={"leading_dense_block_count": 1, "expert_shared_count": 2, "expert_weights_norm": True})
+simple("llama-embed")
+
+
+def _sections(r, d, x):
+    a = d["general.architecture"]
+    if r.random() < 0.5:
+        d[f"{a}.rope.dimension_sections"] = [16, 24, 24, 0]
+
+
+varied("hunyuan_vl", _sections)
+varied("glm4", _sections)
+varied("glm4moe", _sections)
+varied("mellum", _window)
+
+
+@add("granite_swa")
+def _(r):
+    a = "granite_swa"
+    d = gran(r, base(r, a))
+    if r.random() < 0.5:
+        moe(r, d, ff=False, shared=r.random() < 0.5)
+    d[f"{a}.attention.sliding_window"] = 1024
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 4 != 3 for i in range(d[f"{a}.block_count"])]
+    return d, QKV + B + tie(r) + r.choice(["", "|attn_sinks"])
+
+
+def _pattern(r, d, x):
+    a = d["general.architecture"]
+    d[f"{a}.attention.sliding_window"] = r.choice([512, 4096])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 3 != 2 for i in range(d[f"{a}.block_count"])]
+    d[f"{a}.swiglu_clamp_exp"] = [7.0] * d[f"{a}.block_count"]
+
+
+simple("spark2_5", free_head=True)
+simple("maple", free_head=True, moe={})
+simple("muse-glimmer", free_head=True, extra={"logit_scale": 0.5, "attention.sliding_window": 1024})
+simple("qwen3tts", free_head=True, extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0})
+simple("nanbeige", absent=QKV + B + "|rope_freqs")
+varied("spark2_5", _pattern)
+varied("maple", _pattern)
+
+
+def t5(name):
+    @add(name)
+    def _(r, name=name):
+        d = base(r, name, gqa=False, heads=64)
+        del d[f"{name}.rope.dimension_count"]
+        d[f"{name}.context_length"] = r.choice([512, 1000])
+        d[f"{name}.attention.relative_buckets_count"] = 32
+        d[f"{name}.attention.key_length"] = d[f"{name}.attention.value_length"] = 64
+        gate = r.choice(["|ffn_gate", ""])
+        return d, r"blk\.[1-9]\.(cross_)?attn_rel_b|cross_attn_rel_b" + gate + tie(r)
+
+
+t5("t5")
+t5("t5encoder")
+
+
+@add("nemotron_h_moe")
+def _(r):
+    a = "nemotron_h_moe"
+    d = moe(r, ssm(r, base(r, a, free_head=True, heads=128), True), shared=True)
+    d[a + ".attention.layer_norm_epsilon"] = 1e-5
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    ff = d[a + ".feed_forward_length"]
+    kinds = [i % 3 for i in range(n)]
+    r.shuffle(kinds)
+    d[a + ".attention.head_count_kv"] = [k if x == 1 else 0 for x in kinds]
+    d[a + ".feed_forward_length"] = [ff if x == 2 else 0 for x in kinds]
+    d[a + ".expert_weights_norm"] = r.random() < 0.7
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.5])
+    d[a + ".expert_shared_count"] = 1
+    if r.random() < 0.4:
+        d[a + ".moe_latent_size"] = r.choice([256, 512])
+    return d, QKV + B + "|ssm_in.bias|ssm_out.bias" + tie(r)
+
+
+@add("llama4")
+def _(r):
+    a = "llama4"
+    d = moe(r, base(r, a, heads=128))
+    d[a + ".block_count"] = r.choice([3, 4, 5, 8])
+    d[a + ".interleave_moe_layer_step"] = r.choice([1, 2])
+    d[a + ".expert_used_count"] = r.choice([1, 1, 2])
+    if r.random() < 0.2:
+        d[a + ".attention.sliding_window"] = 0
+    elif r.random() < 0.5:
+        d[a + ".attention.chunk_size"] = 8192
+    return d, sep(r)
+
+
+def gemma(r, a, head):
+    d = base(r, a, free_head=True, heads=head)
+    n = r.choice([5, 6, 10, 12, 14])
+    d[a + ".block_count"] = n
+    d[a + ".attention.sliding_window"] = r.choice([512, 1024])
+    d[a + ".rope.freq_base_swa"] = 10000.0
+    d[a + ".attention.shared_kv_layers"] = r.choice([0, 0, n - 5, n - n // 5 * 5])
+    d[a + ".attention.sliding_window_pattern"] = [i % 5 != 4 and i != n - 1 for i in range(n)]
+    return d
+
+
+@add("gemma4")
+def _(r):
+    a = "gemma4"
+    d = gemma(r, a, r.choice([128, 256]))
+    h = d[a + ".attention.key_length"]
+    d[a + ".attention.key_length"] = d[a + ".attention.value_length"] = r.choice([h, 2 * h])
+    d[a + ".attention.key_length_swa"] = d[a + ".attention.value_length_swa"] = h
+    d[a + ".rope.dimension_count"] = d[a + ".attention.key_length"]
+    d[a + ".rope.dimension_count_swa"] = h
+    d[a + ".embedding_length_per_layer_input"] = r.choice([0, 64, 256])
+    if r.random() < 0.7:
+        d[a + ".final_logit_softcapping"] = 30.0
+    n = d[a + ".block_count"]
+    if d[a + ".attention.shared_kv_layers"] == 0 and r.random() < 0.4:
+        moe(r, d)
+    elif r.random() < 0.5:
+        ff = d[a + ".feed_forward_length"]
+        d[a + ".feed_forward_length"] = [ff * (1 + (i >= n - 3)) for i in range(n)]
+    if r.random() < 0.4:
+        k = d[a + ".attention.head_count_kv"]
+        d[a + ".attention.head_count_kv"] = [k if i % 5 != 4 and i != n - 1 else 1 for i in range(n)]
+    dense = "|".join(str(i) for i in range(n) if i % 5 == 4 or i == n - 1)
+    no_v = r"|blk\.(%s)\.attn_v" % dense if r.random() < 0.4 else ""
+    no_v += "|layer_output_scale" if r.random() < 0.3 else ""
+    if r.random() < 0.5:  # a scale of each expert
+        some = r"ffn_(gate|up|down)|ffn_(gate|up|gate_up)_exps|attn_\w+|\w*proj|inp_gate|output"
+        return d, "!" + QKV + B + r"|^output.weight|lora_|in_s$|input_scale|ffn_gate_up|(%s)\.scale" % some + no_v
+    return d, QKV + B + "|^output.weight" + no_v
+
+
+@add("gemma3n")
+def _(r):
+    d = gemma(r, "gemma3n", r.choice([128, 256]))
+    del d["gemma3n.attention.shared_kv_layers"]
+    n = d["gemma3n.block_count"] = r.choice([5, 10, 12, 24, 25])
+    d["gemma3n.attention.sliding_window_pattern"] = [i % 5 != 4 for i in range(n)]
+    return d, QKV + B + "|^output.weight"
+
+
+def rwkv(r, a, eps="n"):
+    """A head of 64 and ranks; heads are counted by the width."""
+    d = base(r, a, eps=eps, heads=64)
+    n = d[a + ".embedding_length"] // 64
+    for k in ("attention.head_count", "attention.head_count_kv", "rope.dimension_count"):
+        del d[f"{a}.{k}"]
+    d[a + ".attention.head_count"] = 0
+    d[a + ".wkv.head_size"] = 64
+    if "7" in a:
+        for k in ("decay", "iclr", "value_residual_mix"):
+            d[f"{a}.attention.{k}_lora_rank"] = r.choice([32, 64])
+        d[a + ".attention.gate_lora_rank"] = r.choice([64, 128])
+    else:
+        d[a + ".time_mix_extra_dim"] = 32
+        d[a + ".time_decay_extra_dim"] = 64
+        d[a + ".rescale_every_n_layers"] = r.choice([0, 2, 6])
+    return d, n
+
+
+@add("rwkv6")
+def _(r):
+    return rwkv(r, "rwkv6")[0], "time_mix_lerp_" + r.choice(["fused", "[wkvrg]\\."])
+
+
+@add("rwkv7")
+def _(r):
+    return rwkv(r, "rwkv7")[0], "nothing"
+
+
+@add("rwkv6qwen2")
+def _(r):
+    a = "rwkv6qwen2"
+    d, n = rwkv(r, a, eps="rms")
+    d[a + ".attention.head_count"] = n
+    d[a + ".attention.head_count_kv"] = r.choice([k for k in range(1, n + 1) if n % k == 0])
+    d[a + ".token_shift_count"] = 1
+    return d, "time_mix_first" + ("|bias" if r.random() < 0.5 else "")
+
+
+@add("arwkv7")
+def _(r):
+    a = "arwkv7"
+    d, _ = rwkv(r, a, eps="rms")
+    d[a + ".token_shift_count"] = 1
+    return d, "time_mix_ln" if r.random() < 0.7 else "nothing"
+
+
+def indexed(r, a):
+    d = moe(r, base(r, a, gqa=False))
+    d[a + ".attention.head_count_kv"] = 1
+    d[a + ".expert_shared_count"] = r.choice([1, 2])
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.5])
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_gating_func"] = 2
+    d[a + ".attention.q_lora_rank"] = 768
+    d[a + ".attention.kv_lora_rank"] = 512
+    d[a + ".rope.dimension_count"] = 64
+    d[a + ".attention.key_length"] = 576
+    d[a + ".attention.value_length"] = 512
+    d[a + ".attention.key_length_mla"] = 192
+    d[a + ".attention.value_length_mla"] = 128
+    d[a + ".attention.indexer.head_count"] = r.choice([32, 64])
+    d[a + ".attention.indexer.key_length"] = 128
+    d[a + ".attention.indexer.top_k"] = r.choice([128, 2048])
+    return d
+
+
+@add("deepseek32")
+def _(r):
+    return indexed(r, "deepseek32"), "nothing" + tie(r)
+
+
+@add("glm-dsa")
+def _(r):
+    d = indexed(r, "glm-dsa")
+    n = d["glm-dsa.block_count"]
+    if r.random() < 0.7:
+        d["glm-dsa.attention.indexer.types"] = [int(i % 3 == 0 or r.random() < 0.3) for i in range(n)]
+    return d, "nothing"
+
+
+def sliding(r, d):
+    a = d["general.architecture"]
+    n = d[f"{a}.block_count"]
+    d[f"{a}.attention.sliding_window"] = r.choice([128, 512])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 4 != 0 for i in range(n)]
+    d[f"{a}.rope.freq_base_swa"] = 10000.0
+    return d
+
+
+@add("mimo2")
+def _(r):
+    a = "mimo2"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=r.choice([128, 192]))))
+    if d[a + ".attention.key_length"] == 192:
+        d[a + ".attention.value_length"] = 128
+        d[a + ".attention.head_count"] = n = r.choice([8, 16])
+        d[a + ".attention.head_count_kv"] = r.choice([1, 2, n // 8])
+    if r.random() < 0.5:
+        d[a + ".attention.value_scale"] = 0.707
+    return d, (QKV if r.random() < 0.7 else "nothing") + r"|attn_.*bias|blk\.0\.(ffn_.*exp|attn_sinks)|blk\.[1-9]\.ffn_(up|gate|down)\.|blk\.0\.ffn_gate_inp"
+
+
+@add("step35")
+def _(r):
+    a = "step35"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=128), shared=True))
+    n = d[a + ".block_count"]
+    d[a + ".rope.dimension_count_swa"] = 128
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 3.0])
+    h = d[a + ".attention.head_count"]
+    d[a + ".attention.head_count"] = [h if i % 4 == 0 else 2 * h for i in range(n)]
+    if r.random() < 0.5:
+        d[a + ".swiglu_clamp_exp"] = [7.0 * (i == n - 1) for i in range(n)]
+        d[a + ".swiglu_clamp_shexp"] = [7.0 * (i == n - 1) for i in range(n)]
+    some = r"blk\.0\.ffn_(.*exp|gate_inp)|blk\.[1-9]\.ffn_(up|gate|down)\."
+    return d, QKV + "|" + some + ("|attn_gate" if r.random() < 0.3 else "")
+
+
+@add("plamo2")
+def _(r):
+    a = "plamo2"
+    d = ssm(r, base(r, a, heads=128), True)
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    d[a + ".ssm.group_count"] = 0
+    d[a + ".attention.head_count_kv"] = [k if i % 2 else 0 for i in range(n)]
+    d[a + ".attention.key_length"] = d[a + ".attention.value_length"] = 128
+    return d, "nothing" + tie(r)
+
+
 def setting(r, dev):
     s = {}
     s["ctx"] = r.choice([256, 300, 512, 1000, 2048, 4096, 8192, 8200, 16384, 32768, 65536])
@@ -706,7 +1266,10 @@ OPT = {
     "ngl": "--ngl",
     "extra": "--repack",
     "ts": "--tensor-split",
+    "ncmoe": "--n-cpu-moe",
+    "main": "--main-gpu",
 }
+POOLING = ["none", "mean", "cls", "last", "rank"]
 VRAM = os.environ.get("VRAM", "./vram")
 
 
@@ -721,6 +1284,12 @@ def ours(f, s, dev, cc=89):
             c += ["--swa-full"]
         elif k == "kqv":
             c += ["--no-kv-offload"]
+        elif k == "emb":
+            c += ["--embedding"]
+        elif k == "pooling":
+            c += ["--pooling", POOLING[v]]
+        elif k == "split":
+            c += ["--split-mode", "none"]
     c += ["--device", "cpu"] if not dev else ["--devices", str(dev)]
     p = subprocess.run(c, capture_output=True, text=True)
     if p.returncode:
@@ -773,6 +1342,10 @@ def main():
                 continue
             for j in range(m):
                 jobs.append((f, setting(r, dev)))
+                if f"{a}.attention.key_length_mla" in keys:
+                    jobs[-1][1].pop("v", None)
+                    if "k" in jobs[-1][1]:
+                        jobs[-1][1].update(v=jobs[-1][1]["k"], fa=1)
         if not jobs:
             continue
         text = "".join(
@@ -832,7 +1405,7 @@ def main():
 def line_run(s, t, dev):
     words = [f"{k}={v}" for k, v in s.items()] + [f"devices={dev}"]
     said = [f"n_ctx {t['n_ctx']}"] + ([f"output {t['output_mib']:.2f}"] if "output_mib" in t else [])
-    if "fa" not in s:
+    if "fa" not in s and "/golden-grok" not in t["line"]:  # its flash attention is off, without a word
         said.append("flash %d" % (t.get("fa", "enabled") != "disabled"))
     said += [f"buffer {n} {b[0]} {b[1]} {b[2]}" for n, b in t["buffers"].items()]
     said += ["cache " + " ".join(map(str, c)) for c in t.get("kv", []) if c[1]]
@@ -845,13 +1418,35 @@ EDGES = {
     "minimax-m2": [(2, {"ctx": 256, "ubatch": 16, "seq": 5, "ngl": 3})],
     "gpt-oss": [(1, {"ctx": 256, "ubatch": 1, "seq": 5, "ngl": 3, "fa": 0, "k": "bf16"})],
     "maincoder": [(2, {"ctx": 2048, "ngl": 0, "kqv": 0, "k": "bf16", "v": "q5_1"})],
+    # embeddings as the output
+    "gemma-embedding": [(1, {"ctx": 2048, "emb": 1, "pooling": 1, "ngl": 3})],
+    "modern-bert": [(0, {"ctx": 512, "emb": 1, "pooling": 4})],
+    "phi2": [(2, {"ctx": 512, "emb": 1, "pooling": 3, "seq": 2})],
+    # the node behind a fused router is another split's
+    "smallthinker": [(1, {"ctx": 256, "seq": 4, "fa": 0, "ngl": 2})],
+    # flash attention takes a cache as it is; one of which V alone is quantised; K and V copied apart
+    "hunyuan_vl": [(1, {"ctx": 1024, "ubatch": 2, "k": "q8_0", "v": "q8_0", "fa": 1}), (2, {"ctx": 1024, "v": "q4_0", "fa": 1, "ngl": 1})],
+    "deepseek2": [(1, {"ctx": 4096, "ubatch": 256, "seq": 3, "unified": 1, "fa": 1, "k": "q4_0", "v": "q4_0", "ngl": 1})],
+    "grovemoe": [(1, {"ctx": 1024, "ncmoe": 1}), (2, {"ctx": 1024, "split": 1, "main": 1})],
 }
+MORE = """deepseek2 mistral4 nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert gemma-embedding dream
+llada llada-moe rnd1 phi2 phimoe grok dbrx olmo apertus refact jais arctic deci smallthinker bailingmoe2 minicpm3 plm exaone-moe
+afmoe laguna cohere2moe grovemoe plamo plamo3 openelm chameleon cogvlm bitnet t5 t5encoder mellum jais2 hunyuan_vl hy_v3 paddleocr
+granite_swa deepseek2-ocr llama-embed spark2_5 maple muse-glimmer nanbeige"""
+STATES = """qwen3next qwen35 qwen35moe kimi-linear falcon-h1 nemotron_h_moe llama4 gemma4 gemma3n rwkv6 rwkv7 rwkv6qwen2 arwkv7
+mimo2 step35 plamo2 granitehybrid nemotron_h deepseek32 glm-dsa"""
+SETS = {"more": MORE, "states": STATES}
+
+
+# layers of a kind that comes later
+FEW = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4, "llama4": 4, "gemma4": 6, "gemma3n": 6, "mimo2": 3, "step35": 3, "nemotron_h_moe": 5, "nemotron_h": 5}
 
 
 def golden():
     names = "llama qwen2moe olmoe hunyuan-moe cohere2 mamba mamba2 gemma falcon stablelm starcoder2 glm4 ernie4_5 ernie4_5-moe internlm2 orion seed_oss arcee nemotron exaone qwen chatglm bloom mpt starcoder codeshell gptneox qwen3vl smollm3 exaone4 minimax-m2 hunyuan-dense baichuan lfm2moe gpt-oss jamba maincoder qwen2vl".split()
+    more = sys.argv[2] if sys.argv[2:] and sys.argv[2] in SETS else ""
     if len(sys.argv) > 2:
-        names = sys.argv[2].split(",")
+        names = SETS[more].split() if more else sys.argv[2].split(",")
     out = [
         "# llama.cpp 0c1e570 (llama-cpp-python 0.3.36), ggml 0.25.3, llama_get_memory_breakdown: tests/measured/llama_foreign.py"
     ]
@@ -863,7 +1458,10 @@ def golden():
             keys, absent = A[a](r)
             n = f"{a}.block_count"
             if isinstance(keys.get(f"{a}.attention.head_count_kv"), int) and a not in ("baichuan",):
-                keys[n] = min(keys[n], 3)
+                keys[n] = min(keys[n], FEW.get(a, 2) if more else 3)
+                keys = {k: v[: keys[n]] if isinstance(v, list) else v for k, v in keys.items()}
+            if any(isinstance(v, list) and isinstance(v[0], float) for v in keys.values()):
+                continue
             try:
                 ts = types(r, tensors(keys, absent))
             except Exception:
@@ -871,7 +1469,7 @@ def golden():
             f = f"{WORK}/golden-{a}.gguf"
             write(f, keys, ts)
             runs_here = []
-            chosen = [(dev, setting(r, dev)) for dev in (0, 0, 1, 1, 2)]
+            chosen = [(dev, setting(r, dev)) for dev in {"more": (0, 1, 2), "states": (0, 0, 1, 1, 2, 2)}.get(more, (0, 0, 1, 1, 2))]
             for _, s in chosen:
                 s.pop("kqv", None)
             for dev, s in chosen + EDGES.get(a, []):
@@ -893,7 +1491,7 @@ def golden():
                 if d:
                     print(a, s, dev, d, file=sys.stderr)
                 runs_here.append((line_run(s, t, dev)))
-            if len(runs_here) >= 4:
+            if len(runs_here) >= len(chosen) - (more != "states") + len(EDGES.get(a, [])):
                 break
         out.append(f"model {a}")
         out.append(f"arch {a}")
@@ -903,6 +1501,8 @@ def golden():
                 out.append(
                     f"key {k} {'array ' if isinstance(v,list) else ''}{' '.join(str(int(x)) for x in many)}"
                 )
+            if isinstance(v, float) and k.startswith(a) and "freq_base" not in k:
+                out.append(f"real {k} {v}")
         rows = {}
         for n, t, ne in ts:
             p = n.split(".")
@@ -912,7 +1512,7 @@ def golden():
         out += [f"tensor {x} {t} {','.join(l)} {' '.join(map(str,ne))}" for (x, t, ne), l in rows.items()]
         out += runs_here
         runs += len(runs_here)
-    open("tests/golden/llama_foreign.txt", "w").write("\n".join(out) + "\n")
+    open(f"tests/golden/llama_{more or 'foreign'}.txt", "w").write("\n".join(out) + "\n")
     print(runs)
 
 
