@@ -5213,12 +5213,13 @@ typedef struct vram_llama_options {
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
   const vram_llama_override *override_tensor;
   uint32_t noverride_tensor;
-  uint8_t has_layers;    /* 0: all of them */
-  uint8_t is_cpu;        /* no device */
-  uint8_t unified;       /* one cache for all sequences */
-  uint8_t no_kv_offload; /* the cache on the host */
-  uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* --embedding: the output has embeddings too */
+  uint8_t has_layers;      /* 0: all of them */
+  uint8_t is_cpu;          /* no device */
+  uint8_t unified;         /* one cache for all sequences */
+  uint8_t no_kv_offload;   /* the cache on the host */
+  uint8_t swa_full;        /* sliding layers keep all cells */
+  uint8_t embeddings;      /* --embedding: the output has embeddings too */
+  uint8_t without_compute; /* weights and contexts alone: a floor, in a fraction of the time */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -74662,9 +74663,11 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
-  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
-  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
-  vram__llama_beside(l, r);
+  if (!l->options->without_compute) {
+    vram__llama_resolve(l, l + 1, bytes - sizeof *l);
+    vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
+    vram__llama_beside(l, r);
+  }
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;
