@@ -104,6 +104,7 @@ FUZZ_SECONDS ?= 4
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
+part-fuzz part-units-clang-sanitize: part-sanitized
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \
@@ -136,7 +137,7 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_refusals = tests/golden/refusals.txt
-ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/golden/llama_more.txt
+ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/golden/llama_more.txt tests/golden/llama_states.txt
 ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt

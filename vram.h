@@ -4857,7 +4857,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -4982,7 +4985,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
-  uint64_t height, width; /* of diffusers' latents; 0: as in training */
+  uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);
@@ -8662,6 +8665,8 @@ enum {
       VRAM__LOWER_COUNT
 };
 
+enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
 #define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */
@@ -9748,13 +9753,13 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[1024];
+  vram_value *x[VRAM__MAX_INPUTS];
   vram_node *n;
   if (g->error.code)
     return NULL;
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > VRAM__MAX_INPUTS || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
-                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+                     names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
   for (r.nin = 0; r.nin < nin; r.nin++) {
@@ -11865,7 +11870,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[1024];
+  vram_value *in[VRAM__MAX_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -11892,8 +11897,8 @@ static int vram__op_line(vram__parser *p) {
     }
     if (keys.count)
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
-    if (r.nin == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    if (r.nin == VRAM__MAX_INPUTS)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
     in[r.nin] = vram__parse_value(p, p->token);
     if (!in[r.nin++])
       return 0;
@@ -56250,6 +56255,15 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN int vram__hf_o_bias(vram__hf *h);
 VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
@@ -56287,7 +56301,9 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
+VRAM__FN vram__hf_book vram__hf_videos(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -56318,7 +56334,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -56328,6 +56344,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
@@ -56372,6 +56392,33 @@ VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
 VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
 VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
 VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+/* video.c: its rows; NULL: behind the last one */
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i);
 
 /* denoiser.c: is it a class with a row there? Its lines. */
 VRAM__FN int vram__denoiser_is(const vram_file_text *kind);
@@ -58449,8 +58496,8 @@ VRAM__FN vram_result vram__onnx_tensor(vram_file *f, vram__reader *r, uint64_t e
 }
 
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
                              uint32_t len) {
@@ -58529,8 +58576,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -58559,6 +58660,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -58614,7 +58719,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)
@@ -60057,64 +60162,80 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.inner, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.conv, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -60183,7 +60304,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
@@ -60736,7 +60857,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop%d{f %x} %p.mean %p.mul\n",
@@ -61578,7 +61699,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
-    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -61587,7 +61709,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -61600,6 +61723,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cross_entropy loss view to_1\n"
     "drop %E%n alias %o to pad\n"
     "<frequencies>"
+    "{'f<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},
@@ -61753,7 +61877,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
   /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
-     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
   {"grouped",
     "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
     "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
@@ -61783,7 +61907,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouped_sum",
     "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
-    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
     "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
     "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
     "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
@@ -61793,7 +61917,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
     "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
     "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
-    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
     "%Mexperts.index_2\n"
     "~o|%Mexperts.to_3\n",
     NULL},
@@ -61902,6 +62026,146 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
 /* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
@@ -61912,6 +62176,13 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
     "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
 };
 /* clang-format on */
 
@@ -62213,13 +62484,13 @@ VRAM__FN vram__hf_book vram__hf_encoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
   {"latent",
-    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
-    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
-    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
     "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
     "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
     "split_size_or_sections=$y,$j dim=-1\n"
@@ -62229,7 +62500,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -62307,16 +62578,16 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };
@@ -62328,6 +62599,554 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
   b.parts = sizeof vram__hf_latent_parts / sizeof *vram__hf_latent_parts;
   b.row = vram__hf_latent_rows;
   b.rows = sizeof vram__hf_latent_rows / sizeof *vram__hf_latent_rows;
+  return b;
+}
+
+/* >>read/hf_lines_state    lines of decoders with state spaces and short convolutions, as
+   transformers 5.23 runs them without mamba_ssm and causal_conv1d: their parts, and of which ones
+   the families consist */
+
+/* clang-format off */
+static const vram__hf_part vram__hf_state_parts[] = {
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
+     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  {"mamba2_decay",
+    "parameter %MA_log shape=[$H]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "parameter %Mconv1d.weight shape=[$C,1,$L]\n"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n",
+    NULL},
+  {"mamba2_conv",
+    "split %Msplit.0,%Msplit.1,%Msplit.2 %g split_size_or_sections=$I,$C,$H dim=-1\n"
+    "transpose %Mtranspose %Msplit.1 dim0=1 dim1=2\n"
+    "squeeze %Msqueeze_1 %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mtranspose dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze_1 dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$C]\n}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$C kernel_size=$L padding=$P "
+    "groups=$C\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "{'hto %Mto_2 %Msilu dtype=model\ndrop %Msplit.1 %Mtranspose %Msqueeze_1\n}"
+    "{!'htype_as %Mto_2 %Msilu %Mtranspose\ndrop %Msplit.1 %Msqueeze_1\n}"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "split %Msplit.0_1,%Msplit.1_1,%Msplit.2_1 %Mtranspose_1 split_size_or_sections=$I,$x,$x "
+    "dim=-1\n",
+    NULL},
+  /* mamba2_chunk_scan: c chunks of A tokens; %o: what comes of it */
+  {"chunk_scan",
+    "view %Mview %Msplit.0_1 shape=[N,S,$H,$D]\n"
+    "view %Mview_1 %Msplit.1_1 shape=[N,S,$u,$o]\n"
+    "view %Mview_2 %Msplit.2_1 shape=[N,S,$u,$o]\n"
+    "parameter %Mdt_bias shape=[$H]\n"
+    "{'hto %Mto_3 %Mdt_bias dtype=model\n}"
+    "{!'horder %MA_log\ntype_as %Mto_3 %Mdt_bias %Msplit.2\n}"
+    "add %Madd %Msplit.2 %Mto_3\n"
+    "softplus %Msoftplus %Madd\n"
+    "clamp %Mclamp %Msoftplus min=0.0 max=65504\n"
+    "to %Mto_4 %Mview dtype=f32\n"
+    "to %Mto_5 %Mview_1 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave %Mto_5 repeats=$q dim=2\n"
+    "to %Mto_6 %Mview_2 dtype=f32\n"
+    "repeat_interleave %Mrepeat_interleave_1 %Mto_6 repeats=$q dim=2\n"
+    "parameter %MD shape=[$H]\n"
+    "{!'horder %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj\n}"
+    "unsqueeze %Munsqueeze_1 %MD dim=1\n"
+    "pad %Mpad %Mto_4 pad=0,0,0,0,0,$z,0,0\n"
+    "mul %Mmul %Munsqueeze_1 %Mpad\n"
+    "unsqueeze %Munsqueeze_2 %Mclamp dim=3\n"
+    "to %Mto_7 %Munsqueeze_2 dtype=f32\n"
+    "mul %Mmul_1 %Mto_4 %Mto_7\n"
+    "to %Mto_8 %Mneg dtype=f32\n"
+    "to %Mto_9 %Mclamp dtype=f32\n"
+    "mul %Mmul_2 %Mto_8 %Mto_9\n"
+    "pad %Mpad_1 %Mmul_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape %Mpad_1 shape=[N,$c,$A,$H,$D]\n"
+    "pad %Mpad_2 %Mmul_2 pad=0,0,0,$z,0,0\n"
+    "reshape %Mreshape_1 %Mpad_2 shape=[N,$c,$A,$H]\n"
+    "pad %Mpad_3 %Mrepeat_interleave pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_2 %Mpad_3 shape=[N,$c,$A,$H,$o]\n"
+    "pad %Mpad_4 %Mrepeat_interleave_1 pad=0,0,0,0,0,$z,0,0\n"
+    "reshape %Mreshape_3 %Mpad_4 shape=[N,$c,$A,$H,$o]\n"
+    "drop %Mrepeat_interleave %Mrepeat_interleave_1 %Mmul_1 %Mmul_2\n"
+    "permute %Mpermute %Mreshape_1 dims=0,3,1,2\n"
+    "cumsum %Mcumsum %Mpermute dim=-1\n"
+    "unsqueeze %Munsqueeze_3 %Mpermute dim=4\n"
+    "expand %Mexpand %Munsqueeze_3 shape=[N,$H,$c,$A,$A]\n"
+    "ones %Mones shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril %Mones diagonal=-1\n"
+    "logical_not %Mlogical_not %Mtril\n"
+    "masked_fill %Mmasked_fill %Mexpand %Mlogical_not\n"
+    "drop %Munsqueeze_3\n"
+    "cumsum %Mcumsum_1 %Mmasked_fill dim=-2\n"
+    "ones %Mones_1 shape=[$A,$A] dtype=bool\n"
+    "tril %Mtril_1 %Mones_1\n"
+    "drop %Mtril\n"
+    "logical_not %Mlogical_not_1 %Mtril_1\n"
+    "masked_fill %Mmasked_fill_1 %Mcumsum_1 %Mlogical_not_1\n"
+    "drop %Mmasked_fill %Mtril_1\n"
+    "exp %Mexp_1 %Mmasked_fill_1\n"
+    "einsum %Meinsum %Mreshape_3 %Mreshape_2 equation=bclhn,bcshn->bclsh\n"
+    "permute %Mpermute_1 %Mexp_1 dims=0,2,3,4,1\n"
+    "mul %Mmul_3 %Meinsum %Mpermute_1\n"
+    "einsum %Meinsum_1 %Mmul_3 %Mreshape equation=bclsh,bcshp->bclhp\n"
+    "<chunk_states>",
+    NULL},
+  {"chunk_states",
+    "slice %Mslice_3 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_4 %Mslice_3 dim=1 colon=1\n"
+    "slice %Mslice_5 %Mslice_4 dim=2 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=3 start=$X\n"
+    "sub %Msub %Mslice_6 %Mcumsum\n"
+    "exp %Mexp_2 %Msub\n"
+    "permute %Mpermute_2 %Mexp_2 dims=0,-2,-1,1\n"
+    "unsqueeze %Munsqueeze_4 %Mpermute_2 dim=4\n"
+    "mul %Mmul_4 %Mreshape_2 %Munsqueeze_4\n"
+    "drop %Mpermute_2\n"
+    "einsum %Meinsum_2 %Mmul_4 %Mreshape equation=bclhn,bclhp->bchpn\n"
+    "slice %Mslice_7 %Meinsum_2 dim=0 colon=1\n"
+    "{'sexpand %Mslice_8 %Mslice_7 shape=[N,1,$H,$D,$o]\n}{!'sslice %Mslice_8 %Mslice_7 dim=1 end=1\n}"
+    "zeros %Mzeros %Mslice_8 shape=[N,1,$H,$D,$o]\n"
+    "cat %Mcat %Mzeros %Meinsum_2 dim=1\n"
+    "slice %Mslice_9 %Mcumsum dim=0 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=1 colon=1\n"
+    "slice %Mslice_11 %Mslice_10 dim=2 colon=1\n"
+    "select %Mselect %Mslice_11 dim=3 index=-1\n"
+    "pad %Mpad_5 %Mselect pad=1,0\n"
+    "unsqueeze %Munsqueeze_5 %Mpad_5 dim=3\n"
+    "expand %Mexpand_1 %Munsqueeze_5 shape=[N,$H,$y,$y]\n"
+    "ones %Mones_2 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_2 %Mones_2 diagonal=-1\n"
+    "logical_not %Mlogical_not_2 %Mtril_2\n"
+    "masked_fill %Mmasked_fill_2 %Mexpand_1 %Mlogical_not_2\n"
+    "drop %Mpad_5 %Munsqueeze_5\n"
+    "cumsum %Mcumsum_2 %Mmasked_fill_2 dim=-2\n"
+    "ones %Mones_3 shape=[$y,$y] dtype=bool\n"
+    "tril %Mtril_3 %Mones_3\n"
+    "drop %Mtril_2\n"
+    "logical_not %Mlogical_not_3 %Mtril_3\n"
+    "masked_fill %Mmasked_fill_3 %Mcumsum_2 %Mlogical_not_3\n"
+    "drop %Mmasked_fill_2 %Mtril_3\n"
+    "exp %Mexp_3 %Mmasked_fill_3\n"
+    "transpose %Mtranspose_2 %Mexp_3 dim0=1 dim1=3\n"
+    "einsum %Meinsum_3 %Mtranspose_2 %Mcat equation=bzch,bzhpn->bchpn\n"
+    "slice %Mslice_12 %Meinsum_3 dim=0 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=1 end=$c\n"
+    "slice %Mslice_14 %Meinsum_3 dim=0 colon=1\n"
+    "select %Mselect_1 %Mslice_14 dim=1 index=-1\n"
+    "drop %Mcat\n"
+    "exp %Mexp_4 %Mcumsum\n"
+    "einsum %Meinsum_4 %Mreshape_3 %Mslice_13 equation=bclhn,bchpn->bclhp\n"
+    "permute %Mpermute_3 %Mexp_4 dims=0,2,3,1\n"
+    "unsqueeze %Munsqueeze_6 %Mpermute_3 dim=4\n"
+    "mul %Mmul_5 %Meinsum_4 %Munsqueeze_6\n"
+    "drop %Mpermute_3\n"
+    "add %Madd_1 %Meinsum_1 %Mmul_5\n"
+    "contiguous %Mcontiguous %Madd_1\n"
+    "reshape %Mreshape_4 %Mcontiguous shape=[N,$Z,$H,$D]\n"
+    "add %Madd_2 %Mreshape_4 %Mmul\n"
+    "{'vdrop %Mcontiguous\n"
+    "slice %Mslice_15 %Madd_2 dim=0 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=1 end=S\n}"
+    "drop %Mview %Mview_1 %Mview_2 %Mclamp{'v %Mmul} %Mpad_1 %Mreshape %Mpad_2 %Mreshape_1 "
+    "%Mpad_3 %Mreshape_2 %Mpad_4 %Mreshape_3 %Mpermute %Mcumsum %Mexp_1 %Meinsum %Mmul_3 "
+    "%Meinsum_1 %Mexp_2 %Mmul_4 %Mzeros %Mexp_3 %Mtranspose_2 %Meinsum_3 %Mslice_13 %Mselect_1 "
+    "%Mexp_4 %Meinsum_4 %Mmul_5{!'v %Mcontiguous}\n"
+    "{'v~o|%Mslice_16\n}{!'v~o|%Madd_2\n}",
+    NULL},
+  {"mamba2_norm",
+    "to %Mnorm.to %Mreshape_5 dtype=f32\n"
+    "to %Mnorm.to_1 %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.to_1\n"
+    "mul %Mnorm.mul %Mnorm.to %Mnorm.silu\n"
+    "view %Mnorm.view %Mnorm.mul shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul_1 %Mnorm.view %Mnorm.rsqrt\n"
+    "view %Mnorm.view_1 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "drop %Mnorm.mul\n"
+    "to %Mnorm.to_2 %Mnorm.view_1 dtype=f32\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "mul %Mnorm.mul_2 %Mnorm.weight %Mnorm.to_2\n"
+    "drop %Mreshape_5 %Mnorm.mean %Mnorm.mul_1 %Mnorm.view_1\n",
+    NULL},
+  {"mamba2_embedding",
+    "~B|backbone.\n~N|%Blayers.\n"
+    "embedding %Bembeddings %I num_embeddings=$v embedding_dim=$h\n"
+    "~t|%Bembeddings\n~e|%t\n~x|%e\n",
+    NULL},
+  {"mamba2_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n~g|%Min_proj\n"
+    "<mamba2_decay><mamba2_conv><chunk_scan>"
+    "reshape %Mreshape_5 %o shape=[N,S,$I]\n"
+    "<mamba2_norm>"
+    "to %Mto_10 %Mnorm.mul_2 dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %n %Min_proj %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mnorm.mul_2\n"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Falcon-H1: attention and a mixer side by side ---- */
+  {"h1_mixer",
+    "~M|@mamba.\n"
+    "mul %Mscaled %n scalar=1\n"
+    "linear %Min_proj %Mscaled out_features=$l{!'b bias=0}\n"
+    "buffer %Mmup_vector shape=[1,1,$l]\n"
+    "mul %Mprojected %Min_proj %Mmup_vector\n~g|%Mprojected\n"
+    "<mamba2_decay><mamba2_conv>drop %Mscaled\n<chunk_scan>"
+    "view %Mview_3 %o shape=[N,S,$I]\n"
+    "{'n<h1_norm>}"
+    "{!'nsilu %Msilu_1 %Msplit.0\nmul %Mgated %Mview_3 %Msilu_1\n}"
+    "to %Mto_10 %Mgated dtype=model\n"
+    "linear %Mout_proj %Mto_10 out_features=$h{!'o bias=0}\n"
+    "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
+    "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
+    NULL},
+  /* FalconH1RMSNormGated; ~: before the gate */
+  {"h1_norm",
+    "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
+    "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
+    "view %Mnorm.view %Mnorm.to shape=[N,S,$u,$w]\n"
+    "pow %Mnorm.pow %Mnorm.view scalar=1\n"
+    "mean %Mnorm.mean %Mnorm.pow dim=-1 keepdim=1\n"
+    "add %Mnorm.add %Mnorm.mean scalar=1\n"
+    "rsqrt %Mnorm.rsqrt %Mnorm.add\n"
+    "mul %Mnorm.mul %Mnorm.view %Mnorm.rsqrt\n"
+    "drop %Mnorm.to\n"
+    "parameter %Mnorm.weight shape=[$I]\n"
+    "view %Mnorm.view_1 %Mnorm.weight shape=[$u,$w]\n"
+    "mul %Mnorm.mul_1 %Mnorm.view_1 %Mnorm.mul\n"
+    "view %Mnorm.view_2 %Mnorm.mul_1 shape=[N,S,$I]\n"
+    "{'p<h1_gate>drop %Mnorm.mul_1\n}"
+    "to %Mgated %Mnorm.{'pgated}{!'pview_2} dtype=f32\n"
+    "drop %Mview_3 %Mnorm.mean{!'p %Mnorm.mul_1}\n",
+    NULL},
+  {"h1_gate",
+    "to %Mnorm.gate %Msplit.0 dtype=f32\n"
+    "silu %Mnorm.silu %Mnorm.gate\n"
+    "mul %Mnorm.gated %M{'pnorm.view_2}{!'pview_3} %Mnorm.silu\n",
+    NULL},
+  {"h1_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "mul %Ascaled %Atranspose_1 scalar=1\n"
+    "drop %Ak_proj %Aview_1\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Ascaled\n~g|_1\n<turn>~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ascaled %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  {"h1_layer",
+    "<norm_1><h1_mixer>"
+    "mul @mul %Mout_proj scalar=1\n"
+    "mul @mul_1 %n scalar=1\n~y|%n\n~n|@mul_1\n"
+    "<h1_attention>"
+    "mul @mul_2 %Ao_proj scalar=1\n"
+    "add @add @mul @mul_2\n"
+    "drop %y\n"
+    "add @add_1 %x @add\n"
+    "&@pre_ff_layernorm|@add_1|m|$h|\n"
+    "linear @feed_forward.up_proj %m out_features=$i{!u bias=0}\n"
+    "linear @feed_forward.gate_proj %m out_features=$i{!u bias=0}\n"
+    "order @feed_forward.up_proj\n"
+    "mul @feed_forward.mul @feed_forward.gate_proj scalar=1\n"
+    "^@feed_forward.act_fn|@feed_forward.mul|a\n"
+    "mul @feed_forward.mul_1 @feed_forward.up_proj %a\n"
+    "linear @feed_forward.down_proj @feed_forward.mul_1 out_features=$h{!u bias=0}\n"
+    "order %Mdt_bias %MA_log %MD %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj{'n %Mnorm.weight} "
+    "%Mout_proj %Aq_proj %Ak_proj %Av_proj %Ao_proj @input_layernorm.weight "
+    "@pre_ff_layernorm.weight\n"
+    "mul @feed_forward.mul_2 @feed_forward.down_proj scalar=1\n"
+    "drop %m @feed_forward.mul_1\n"
+    "add @add_2 @add_1 @feed_forward.mul_2\n"
+    "drop{l %x} @mul @mul_2\n"
+    "~x|@add_2\n",
+    NULL},
+  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  {"mamba_mixer",
+    "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
+    "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
+    "parameter %MA_log shape=[$I,$o]\n"
+    "to %Mto %MA_log dtype=f32\n"
+    "exp %Mexp %Mto\n"
+    "neg %Mneg %Mexp\n"
+    "{!'j{'bparameter %Mout_proj.bias shape=[$h]\n"
+    "to %Mto_o %Mout_proj.bias dtype=f32\n}"
+    "parameter %MD shape=[$I]\n"
+    "to %Mto_d %MD dtype=f32\n"
+    "parameter %Mdt_proj.bias shape=[$I]\n"
+    "to %Mto_dt %Mdt_proj.bias dtype=f32\n"
+    "drop{'b %Mto_o} %Mto_d\n}"
+    "chunk %Mchunk.0,%Mchunk.1 %Mtranspose chunks=2 dim=1\n"
+    "parameter %Mconv1d.weight shape=[$I,1,$L]\n"
+    "{!'j{'corder %Min_proj\n}}"
+    "squeeze %Msqueeze %Mconv1d.weight dim=1\n"
+    "to %Mto_1 %Mchunk.0 dtype=model\n"
+    "unsqueeze %Munsqueeze %Msqueeze dim=1\n"
+    "{!'cparameter %Mconv1d.bias shape=[$I]\n{!'jorder %Min_proj\n}}"
+    "conv1d %Mconv1d %Mto_1 %Munsqueeze{!'c %Mconv1d.bias} out_channels=$I kernel_size=$L "
+    "padding=$P groups=$I\n"
+    "slice %Mslice %Mconv1d dim=0 colon=1\n"
+    "slice %Mslice_1 %Mslice dim=1 colon=1\n"
+    "slice %Mslice_2 %Mslice_1 dim=2 end=S\n"
+    "silu %Msilu %Mslice_2\n"
+    "drop %Mconv1d\n"
+    "type_as %Mto_2 %Msilu %Mchunk.0\n"
+    "drop %Msqueeze\n"
+    "transpose %Mtranspose_1 %Mto_2 dim0=1 dim1=2\n"
+    "linear %Mx_proj %Mtranspose_1 out_features=$x bias=0\n"
+    "split %Mdt,%MB,%MC %Mx_proj split_size_or_sections=$*,$o,$o dim=-1\n"
+    "~a|%Mdt\n~b|%MB\n~c|%MC\n"
+    "{'j&%Mdt_layernorm|%Mdt|a|$*|%Mdt\n&%Mb_layernorm|%MB|b|$o|%MB\n"
+    "&%Mc_layernorm|%MC|c|$o|%Mx_proj %MC\n}"
+    "{'f~p|%Mdt_layernorm\n~i|%Mdt\n<rms_plain>~p|%Mb_layernorm\n~i|%MB\n<rms_plain>"
+    "~p|%Mc_layernorm\n~i|%MC\n<rms_plain>drop %Mx_proj\n"
+    "~a|%Mdt_layernorm.type_as\n~b|%Mb_layernorm.type_as\n~c|%Mc_layernorm.type_as\n}"
+    "transpose %Mtranspose_2 %a dim0=1 dim1=2\n"
+    "parameter %Mdt_proj.weight shape=[$I,$*]\n"
+    "{!'jorder %Mdt_proj.bias\n}"
+    "matmul %Mmatmul %Mdt_proj.weight %Mtranspose_2\n"
+    "drop %a\n"
+    "{'jparameter %Mdt_proj.bias shape=[$I]\n}"
+    "to %Mto_3 %Mdt_proj.bias dtype=f32\n"
+    "transpose %Mtranspose_3 %Mtranspose_1 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_4 %b dim0=1 dim1=2\n"
+    "transpose %Mtranspose_5 %c dim0=1 dim1=2\n"
+    "{'jparameter %MD shape=[$I]\n"
+    "order %Mconv1d.weight{!'c %Mconv1d.bias} %Min_proj %Mx_proj %Mdt_proj.weight %Mdt_proj.bias\n}"
+    "to %Mto_4 %MD dtype=f32\n"
+    "type_as %Mto_5 %Mto_3 %Mmatmul\n"
+    "unsqueeze %Munsqueeze_1 %Mto_5 dim=1\n"
+    "add %Madd %Mmatmul %Munsqueeze_1\n"
+    "drop %Mto_5\n"
+    "<selective_scan>"
+    "transpose %Mtranspose_8 %Mgated dim0=1 dim1=2\n"
+    "to %Mto_10 %Mtranspose_8 dtype=model\n"
+    "{!'j{'bparameter %Mout_proj.weight shape=[$h,$I]\n"
+    "order %Mout_proj.bias\n"
+    "linear %Mout_proj %Mto_10 %Mout_proj.weight %Mout_proj.bias out_features=$h\n}"
+    "{!'blinear %Mout_proj %Mto_10 out_features=$h bias=0\n}}"
+    "{'jlinear %Mout_proj %Mto_10 out_features=$h{!'b bias=0}\n}"
+    "{'jorder %Mdt_layernorm.weight %Mb_layernorm.weight %Mc_layernorm.weight\n}"
+    "drop %n %Min_proj %Mtranspose %Mneg %Mchunk.1 %Mto_2 %Mtranspose_1{!'j{!'f %Mx_proj}} %b %c "
+    "%Mmatmul %Mto_3 %Mgated\n",
+    NULL},
+  /* rms_forward, without a weight */
+  {"rms_plain",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "type_as %p.type_as %p.mul %i\n",
+    NULL},
+  /* mamba_selective_scan: a round for each token */
+  {"selective_scan",
+    "softplus %Msoftplus %Madd\n"
+    "transpose %Mtranspose_6 %Mtranspose_4 dim0=1 dim1=2\n"
+    "transpose %Mtranspose_7 %Mtranspose_5 dim0=1 dim1=2\n"
+    "unsqueeze %Munsqueeze_2 %Mneg dim=0\n"
+    "slice %Mslice_3 %Munsqueeze_2 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_3 %Mslice_3 dim=2\n"
+    "slice %Mslice_4 %Munsqueeze_3 dim=3 colon=1\n"
+    "slice %Mslice_5 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_6 %Mslice_5 dim=1 colon=1\n"
+    "slice %Mslice_7 %Mslice_6 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_4 %Mslice_7 dim=3\n"
+    "mul %Mmul %Mslice_4 %Munsqueeze_4\n"
+    "exp %Mexp_1 %Mmul\n"
+    "slice %Mslice_8 %Msoftplus dim=0 colon=1\n"
+    "slice %Mslice_9 %Mslice_8 dim=1 colon=1\n"
+    "slice %Mslice_10 %Mslice_9 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_5 %Mslice_10 dim=3\n"
+    "slice %Mslice_11 %Mtranspose_6 dim=0 colon=1\n"
+    "unsqueeze %Munsqueeze_6 %Mslice_11 dim=1\n"
+    "slice %Mslice_12 %Munsqueeze_6 dim=2 colon=1\n"
+    "slice %Mslice_13 %Mslice_12 dim=3 colon=1\n"
+    "to %Mto_6 %Mslice_13 dtype=f32\n"
+    "mul %Mmul_1 %Munsqueeze_5 %Mto_6\n"
+    "slice %Mslice_14 %Mtranspose_3 dim=0 colon=1\n"
+    "slice %Mslice_15 %Mslice_14 dim=1 colon=1\n"
+    "slice %Mslice_16 %Mslice_15 dim=2 colon=1\n"
+    "unsqueeze %Munsqueeze_7 %Mslice_16 dim=3\n"
+    "to %Mto_7 %Munsqueeze_7 dtype=f32\n"
+    "mul %Mmul_2 %Mmul_1 %Mto_7\n"
+    "zeros %Mzeros %Mmatmul shape=[N,$I,$o]\n~s|%Mzeros\n"
+    "<*scan_round>"
+    "stack %Mstack<*scan_output> dim=-1\n"
+    "unsqueeze %Munsqueeze_8 %Mto_4 dim=0\n"
+    "slice %Mslice_17 %Munsqueeze_8 dim=1 colon=1\n"
+    "unsqueeze %Munsqueeze_9 %Mslice_17 dim=2\n"
+    "mul %Mmul_3 %Mtranspose_3 %Munsqueeze_9\n"
+    "add %Madd_1 %Mstack %Mmul_3\n"
+    "silu %Msilu_1 %Mchunk.1\n"
+    "mul %Mgated %Madd_1 %Msilu_1\n"
+    "drop %Mtranspose_3 %Mtranspose_4 %Mtranspose_5 %Mto_4 %Msoftplus %Mtranspose_6 "
+    "%Mtranspose_7 %Mexp_1 %Mmul_1 %Mmul_2<*scan_kept>\n",
+    NULL},
+  {"scan_round",
+    "slice %Ma$#.0 %Mexp_1 dim=0 colon=1\n"
+    "slice %Ma$#.1 %Ma$#.0 dim=1 colon=1\n"
+    "select %Ma$# %Ma$#.1 dim=2 index=$#\n"
+    "mul %Ms$#.0 %Ma$# %s\n"
+    "slice %Mx$#.0 %Mmul_2 dim=0 colon=1\n"
+    "slice %Mx$#.1 %Mx$#.0 dim=1 colon=1\n"
+    "select %Mx$# %Mx$#.1 dim=2 index=$#\n"
+    "add %Ms$# %Ms$#.0 %Mx$#\n"
+    "drop %s\n~s|%Ms$#\n"
+    "type_as %Mt$# %s %Mmatmul\n"
+    "slice %Mc$#.0 %Mtranspose_7 dim=0 colon=1\n"
+    "select %Mc$#.1 %Mc$#.0 dim=1 index=$#\n"
+    "slice %Mc$#.2 %Mc$#.1 dim=1 colon=1\n"
+    "unsqueeze %Mc$# %Mc$#.2 dim=-1\n"
+    "matmul %Mm$# %Mt$# %Mc$#\n"
+    "drop %Mc$#.2\n"
+    "slice %My$#.0 %Mm$# dim=0 colon=1\n"
+    "slice %My$#.1 %My$#.0 dim=1 colon=1\n"
+    "select %My$# %My$#.1 dim=2 index=0\n",
+    NULL},
+  {"scan_output", " %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#{'d{!'a\ndrop}}", NULL},
+  {"falcon_mamba_buffers",
+    "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
+    "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"
+    "buffer %N$#.mixer.c_layernorm.weight shape=[$o]\n",
+    NULL},
+  {"mamba_layer",
+    "~M|@mixer.\n"
+    "to @to %x dtype=model\n"
+    "&@norm|@to|n|$h|=@to\n"
+    "{'rto @to_1 %x dtype=f32\n}"
+    "<mamba_mixer>"
+    "add @add {'r@to_1}{!'r%x} %Mout_proj\n"
+    "{'r{ldrop %x\n}}"
+    "~x|@add\n",
+    NULL},
+  /* ---- Jamba ---- */
+  {"jamba_layer",
+    "<norm_1>{'m~M|@mamba.\n<mamba_mixer>add @add %x %Mout_proj\n}"
+    "{!'m<qkv><cached><repeat><attend><o_proj>add @add %x %Ao_proj\n}"
+    "&@pre_ff_layernorm|@add|m|$h|\n"
+    "{8<jamba_experts>}{!8<jamba_mlp>}"
+    "~x|@add_1\n",
+    NULL},
+  {"jamba_mlp",
+    "linear @feed_forward.gate_proj %m out_features=$i bias=0\n"
+    "^@feed_forward.act_fn|@feed_forward.gate_proj|a\n"
+    "linear @feed_forward.up_proj %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul %a @feed_forward.up_proj\n"
+    "linear @feed_forward.down_proj @feed_forward.mul out_features=$h bias=0\n"
+    "order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.down_proj\n"
+    "{ldrop %x\n}",
+    NULL},
+  {"jamba_experts",
+    "~M|@feed_forward.\n~v|%Mview\n~C|%Mrouter.topk.i\n"
+    "view %Mview %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mview out_features=$e bias=0\n"
+    "softmax %Mrouter.softmax %Mrouter.linear dim=-1 dtype=f32\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.softmax k=$t dim=-1\n"
+    "to %Mrouter.to %Mrouter.topk dtype=model\n"
+    "drop %Mrouter.softmax\n"
+    "reshape %Mexperts.reshape %Mrouter.to shape=[N*S*$t]\n"
+    "<grouped><grouped_up>order @input_layernorm.weight @pre_ff_layernorm.weight\n"
+    "<grouped_down><grouped_sum>"
+    "reshape %Mreshape %o shape=[N,S,$h]\n"
+    "drop %m %Mrouter.linear %C %Mrouter.to\n"
+    "add @add_1 @add %Mreshape\n"
+    "drop{l %x} %o\n",
+    NULL},
+  /* ---- LFM2 ---- */
+  {"short_conv",
+    "linear @conv.in_proj %n out_features=$l{!'u bias=0}\n"
+    "transpose @conv.transpose @conv.in_proj dim0=-1 dim1=-2\n"
+    "chunk @conv.chunk.0,@conv.chunk.1,@conv.chunk.2 @conv.transpose chunks=3 dim=-2\n"
+    "mul @conv.mul @conv.chunk.0 @conv.chunk.2\n"
+    "parameter @conv.conv.weight shape=[$h,1,$L]\n"
+    "{!'uorder @conv.in_proj\n}"
+    "squeeze @conv.squeeze @conv.conv.weight dim=1\n"
+    "to @conv.to @conv.mul dtype=model\n"
+    "unsqueeze @conv.unsqueeze @conv.squeeze dim=1\n"
+    "{'uparameter @conv.conv.bias shape=[$h]\norder @conv.in_proj\n}"
+    "conv1d @conv.conv1d @conv.to @conv.unsqueeze{'u @conv.conv.bias} out_channels=$h "
+    "kernel_size=$L padding=$P groups=$h\n"
+    "slice @conv.slice @conv.conv1d dim=0 colon=1\n"
+    "slice @conv.slice_1 @conv.slice dim=1 colon=1\n"
+    "slice @conv.slice_2 @conv.slice_1 dim=2 end=S\n"
+    "type_as @conv.to_1 @conv.slice_2 @conv.mul\n"
+    "drop @conv.squeeze @conv.conv1d\n"
+    "mul @conv.mul_1 @conv.chunk.1 @conv.to_1\n"
+    "transpose @conv.transpose_1 @conv.mul_1 dim0=-1 dim1=-2\n"
+    "contiguous @conv.contiguous @conv.transpose_1\n"
+    "drop @conv.mul_1\n"
+    "linear @conv.out_proj @conv.contiguous out_features=$h{!'u bias=0}\n"
+    "drop %n @conv.in_proj @conv.transpose @conv.chunk.0 @conv.chunk.1 @conv.chunk.2 @conv.to_1\n",
+    NULL},
+  {"lfm2_layer",
+    "&@operator_norm|%x|n|$h|\n"
+    "{'m<short_conv>add @add @conv.out_proj %x\n}"
+    "{!'m<rotary>add @add %Ao_proj %x\n}"
+    "&@ffn_norm|@add|m|$h|\n"
+    "linear @feed_forward.w1 %m out_features=$i bias=0\n"
+    "silu @feed_forward.silu @feed_forward.w1\n"
+    "linear @feed_forward.w3 %m out_features=$i bias=0\n"
+    "mul @feed_forward.mul @feed_forward.silu @feed_forward.w3\n"
+    "linear @feed_forward.w2 @feed_forward.mul out_features=$h bias=0\n"
+    "order @operator_norm.weight @ffn_norm.weight\n"
+    "drop %m\n"
+    "add @add_1 @add @feed_forward.w2\n"
+    "{ldrop %x\n}"
+    "~x|@add_1\n",
+    NULL},
+};
+
+/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
+static const vram__hf_lines vram__hf_state_rows[] = {
+  {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"mamba", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_mamba", "n'tlf", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba_layer>",
+    "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
+  {"falcon_h1", "M'th", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
+    "<h1_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0,
+    0},
+  {"jamba", "nX'tj", "hidden_act", "silu", "rms", "<embedding><masks>", "<jamba_layer>",
+    "&%Bfinal_layernorm|%x|n|$h|+%e %Badd %Bunsqueeze\n", 0, 2},
+  {"lfm2", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>", "<lfm2_layer>",
+    "&%Bembedding_norm|%x|n|$h|+%e %Badd %Bunsqueeze %Brotary_emb.to_2 %Brotary_emb.to_3\n", 0, 0},
+};
+/* clang-format on */
+
+VRAM__FN vram__hf_book vram__hf_state_decoders(void) {
+  vram__hf_book b;
+  b.part = vram__hf_state_parts;
+  b.parts = sizeof vram__hf_state_parts / sizeof *vram__hf_state_parts;
+  b.row = vram__hf_state_rows;
+  b.rows = sizeof vram__hf_state_rows / sizeof *vram__hf_state_rows;
   return b;
 }
 
@@ -62356,9 +63175,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -62391,12 +63210,96 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
+/* hf_lines_state.c, Mamba-2: l what in_proj gives, I its inner width, C what the convolution goes
+   along, L its kernel, P its padding, H heads of D and q for each of u groups, o states, x of all
+   groups, w the inner width of one, A tokens of a chunk, X one less, c chunks, y one more, Z all
+   their tokens, z those that are padded */
+static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
+  vram__hf_ssm s;
+  uint64_t chunks;
+  vram__hf_mamba2_sizes(&w->h, &s);
+  if (!s.heads || s.inner % s.heads || !s.groups || s.heads % s.groups || s.inner % s.groups ||
+      !s.state || !s.kernel || !s.chunk) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "heads, groups, a state, a kernel or a chunk");
+    return;
+  }
+  chunks = tokens / s.chunk + (tokens % s.chunk != 0);
+  vram__hf_put_number(w, 'l', s.inner + s.conv + s.heads);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'C', s.conv);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'H', s.heads);
+  vram__hf_put_number(w, 'D', s.inner / s.heads);
+  vram__hf_put_number(w, 'q', s.heads / s.groups);
+  vram__hf_put_number(w, 'u', s.groups);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, 'x', s.groups * s.state);
+  vram__hf_put_number(w, 'w', s.inner / s.groups);
+  vram__hf_put_number(w, 'A', s.chunk);
+  vram__hf_put_number(w, 'X', s.chunk - 1);
+  vram__hf_put_number(w, 'c', chunks);
+  vram__hf_put_number(w, 'y', chunks + 1);
+  vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
+  vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+}
+
+/* The same of Mamba: * the rank of time steps, x what x_proj gives. */
+static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(&w->h, &s);
+  if (!s.inner || !s.state || !s.kernel || !s.rank) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "a width, a state, a kernel or time steps");
+    return;
+  }
+  vram__hf_put_number(w, 'l', 2 * s.inner);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, '*', s.rank);
+  vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+}
+
+/* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
+static void vram__hf_conv_numbers(vram__hf_pen *w) {
+  const uint64_t kernel = vram__hf_number(&w->h, "conv_L_cache", 3);
+  if (!kernel)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no convolution has such a kernel: ", "conv_L_cache");
+  vram__hf_put_number(w, 'L', kernel);
+  vram__hf_put_number(w, 'P', kernel - 1);
+  vram__hf_put_number(w, 'l', 3 * w->c.hidden);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+}
+
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
     vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
+  if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
+    vram__hf_mamba2_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
+    vram__hf_mamba_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_conv_numbers(w);
   vram__hf_put_number(w, 's', vram__hf_shared_width(h));
 }
 
@@ -62409,8 +63312,10 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
-     {c...}  only where flag c is set, {!c...} only where it is not
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
      <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype, - nothing;
@@ -62428,10 +63333,12 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-         : i == 3 ? vram__hf_denoisers()
+         : i == 3 ? vram__hf_state_decoders()
+         : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 5 };
+enum { VRAM__HF_BOOKS = 7 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -62483,10 +63390,10 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 
 /* Behind a bracket: what its flag says, and where its text begins. */
 static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
   uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -62499,9 +63406,27 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
 
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
+  const char *const begin = s;
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -62541,6 +63466,13 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '~':
       s = vram__hf_rename(w, s);
       continue;
+    case 'S':
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
     default:
       plain[0] = *s;
       vram__hf_letters(w, t, plain);
@@ -62601,6 +63533,20 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
 /* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
@@ -62612,6 +63558,10 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   for (n = len; s[n] && s[n] != '>'; n++)
     if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
       call.argument[arguments++] = s + n + 1;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, len);
+    return s + n + (s[n] != 0);
+  }
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
@@ -63353,7 +64303,9 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -63404,7 +64356,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
                               (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
@@ -63419,6 +64372,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -63437,6 +64391,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -63445,9 +64400,14 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -63529,7 +64489,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");
@@ -63543,6 +64503,726 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     vram__hf_say(w, NULL, "<loss>", "");
   vram__hf_flush(w);
   return w->h.result;
+}
+
+/* >>read/video    transformers of videos: rows as those of denoiser.c, whose engine and parts they
+   use: as diffusers 0.42 runs them under torch 2.15 in eval mode, of weights in one dtype
+   (models/transformers/transformer_wan.py, transformer_ltx.py, cogvideox_transformer_3d.py). */
+
+/* clang-format off */
+
+/* ---- parts ---- */
+
+/* Wan's rotation of pairs in place: name of the result, of what */
+static const char vram__video_rotate[] =
+  "unflatten @attn1.%1.unflatten %2 dim=-1 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "slice @attn1.%1.cos rope.reshape dim=3 step=2\n"
+  "slice @attn1.%1.sin rope.reshape_1 dim=3 start=1 step=2\n"
+  "empty @attn1.%1.empty %2 shape=[N,$p,$n,$d]\n"
+  "mul @attn1.%1.mul @attn1.%1.unbind.0 @attn1.%1.cos\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.unbind.1 @attn1.%1.sin\n"
+  "sub @attn1.%1.sub @attn1.%1.mul @attn1.%1.mul_1\n"
+  "slice @attn1.%1.slice @attn1.%1.empty dim=3 step=2\n"
+  "add @attn1.%1.add @attn1.%1.slice @attn1.%1.sub inplace=1\n"
+  "mul @attn1.%1.mul_2 @attn1.%1.unbind.0 @attn1.%1.sin\n"
+  "mul @attn1.%1.mul_3 @attn1.%1.unbind.1 @attn1.%1.cos\n"
+  "add @attn1.%1.add_1 @attn1.%1.mul_2 @attn1.%1.mul_3\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.empty dim=3 start=1 step=2\n"
+  "add @attn1.%1.add_2 @attn1.%1.slice_1 @attn1.%1.add_1 inplace=1\n"
+  "type_as @attn1.%1 @attn1.%1.empty %2\n"
+  "drop %3 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.cos @attn1.%1.sin\n";
+
+/* Queries, keys and values with norms over all heads: path, of what, keys of what */
+static const char vram__video_projections[] =
+  "linear %1.to_q %2 out_features=$c\n"
+  "linear %1.to_k %3 out_features=$c\n"
+  "linear %1.to_v %3 out_features=$c\n"
+  "rms_norm %1.norm_q %1.to_q normalized_shape=$c\n"
+  "rms_norm %1.norm_k %1.to_k normalized_shape=$c\n";
+
+/* dispatch_attention_fn and the layer behind it: path, queries, keys, values, a mask, the line that
+   gives the dtype back */
+static const char vram__video_attend[] =
+  "permute %1.permute %2 dims=0,2,1,3\n"
+  "permute %1.permute_1 %3 dims=0,2,1,3\n"
+  "permute %1.permute_2 %4 dims=0,2,1,3\n"
+  "scaled_dot_product_attention %1.sdpa %1.permute %1.permute_1 %1.permute_2%5\n"
+  "permute %1.permute_3 %1.sdpa dims=0,2,1,3\n"
+  "drop %1.permute %1.permute_1 %1.permute_2\n"
+  "flatten %1.flatten %1.permute_3 start_dim=2 end_dim=3\n"
+  "drop %1.sdpa\n"
+  "%6\n"
+  "linear %1.to_out.0 %1.to out_features=$c\n";
+
+/* FP32LayerNorm without weights: path, of what (which is f32 already) */
+static const char vram__video_norm[] =
+  "to %1.to %2 dtype=f32\n"
+  "layer_norm %1.layer_norm %1.to normalized_shape=$c elementwise_affine=0\n"
+  "to %1.to_1 %1.layer_norm dtype=f32\n"
+  "drop %2\n";
+
+/* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
+static const char vram__video_rms[] =
+  "to %1.to %2 dtype=f32\n"
+  "pow %1.pow %1.to scalar=1\n"
+  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
+  "add %1.add %1.mean scalar=1\n"
+  "rsqrt %1.rsqrt %1.add\n"
+  "mul %1.mul %2 %1.rsqrt\n"
+  "%3\n"
+  "drop %1.mean\n";
+
+/* LTX's coordinates of one axis, scaled in place: number, where it is */
+static const char vram__video_scale[] =
+  "slice rope.all_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.one_%1 rope.all_%1 dim=1 %2\n"
+  "mul rope.mul_%1 rope.one_%1 scalar=1\n"
+  "mul rope.twice_%1 rope.mul_%1 scalar=1\n"
+  "div rope.div_%1 rope.twice_%1 scalar=1\n"
+  "slice rope.again_%1 rope.repeat dim=0 colon=1\n"
+  "slice rope.to_%1 rope.again_%1 dim=1 %2\n"
+  "add rope.scaled_%1 rope.to_%1 rope.div_%1 inplace=1\n";
+
+/* LTX's rotation over all heads: name of the result, of what */
+static const char vram__video_pairs[] =
+  "unflatten @attn1.%1.unflatten %2 dim=2 sizes=$b,2\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.unflatten dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=2\n"
+  "to @attn1.%1.to %2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to %a\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 %b\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1 @attn1.%1.add dtype=model\n"
+  "drop %2 @attn1.%1.unflatten @attn1.%1.unbind.0 @attn1.%1.unbind.1 @attn1.%1.stack"
+  " @attn1.%1.flatten\n";
+
+/* CogVideoXLayerNormZero: path, of the video, of the text */
+static const char vram__video_zero[] =
+  "silu %1.silu %e\n"
+  "linear %1.linear %1.silu out_features=$6\n"
+  "chunk %1.chunk.0,%1.chunk.1,%1.chunk.2,%1.chunk.3,%1.chunk.4,%1.chunk.5 %1.linear chunks=6"
+  " dim=1\n"
+  "layer_norm %1.norm %2 normalized_shape=$c\n"
+  "<video_shift|%1|%1.norm|%1.chunk.1|%1.chunk.0|video>"
+  "layer_norm %1.norm_1 %3 normalized_shape=$c weights=%1.norm\n"
+  "<video_shift|%1|%1.norm_1|%1.chunk.4|%1.chunk.3|text>"
+  "slice %1.slice_8 %1.chunk.2 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_4 %1.slice_8 dim=1\n"
+  "slice %1.gate %1.unsqueeze_4 dim=2 colon=1\n"
+  "slice %1.slice_10 %1.chunk.5 dim=0 colon=1\n"
+  "unsqueeze %1.unsqueeze_5 %1.slice_10 dim=1\n"
+  "slice %1.text_gate %1.unsqueeze_5 dim=2 colon=1\n";
+
+/* Its scale and shift: path, of what, scale, shift, name */
+static const char vram__video_shift[] =
+  "add %1.%5.add %3 scalar=1\n"
+  "slice %1.%5.slice %1.%5.add dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze %1.%5.slice dim=1\n"
+  "slice %1.%5.slice_1 %1.%5.unsqueeze dim=2 colon=1\n"
+  "mul %1.%5.mul %2 %1.%5.slice_1\n"
+  "drop %1.%5.add\n"
+  "slice %1.%5.slice_2 %4 dim=0 colon=1\n"
+  "unsqueeze %1.%5.unsqueeze_1 %1.%5.slice_2 dim=1\n"
+  "slice %1.%5.slice_3 %1.%5.unsqueeze_1 dim=2 colon=1\n"
+  "add %1.%5 %1.%5.mul %1.%5.slice_3\n";
+
+/* CogVideoX's rotation of the video's tokens in place: name, of what */
+static const char vram__video_turn[] =
+  "slice @attn1.%1.slice %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_1 @attn1.%1.slice dim=1 colon=1\n"
+  "slice @attn1.%1.slice_2 @attn1.%1.slice_1 dim=2 start=$S\n"
+  "unsqueeze @attn1.%1.unsqueeze cos dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_1 @attn1.%1.unsqueeze dim=1\n"
+  "slice @attn1.%1.slice_3 @attn1.%1.unsqueeze_1 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_4 @attn1.%1.slice_3 dim=3 colon=1\n"
+  "unsqueeze @attn1.%1.unsqueeze_2 sin dim=0\n"
+  "unsqueeze @attn1.%1.unsqueeze_3 @attn1.%1.unsqueeze_2 dim=1\n"
+  "slice @attn1.%1.slice_5 @attn1.%1.unsqueeze_3 dim=2 colon=1\n"
+  "slice @attn1.%1.slice_6 @attn1.%1.slice_5 dim=3 colon=1\n"
+  "view @attn1.%1.cos @attn1.%1.slice_4 shape=[1,1,$p,$d]\n"
+  "view @attn1.%1.sin @attn1.%1.slice_6 shape=[1,1,$p,$d]\n"
+  "drop @attn1.%1.slice_4\n"
+  "reshape @attn1.%1.reshape @attn1.%1.slice_2 shape=[N,$n,$p,$b,2]\n"
+  "unbind @attn1.%1.unbind.0,@attn1.%1.unbind.1 @attn1.%1.reshape dim=-1\n"
+  "neg @attn1.%1.neg @attn1.%1.unbind.1\n"
+  "stack @attn1.%1.stack @attn1.%1.neg @attn1.%1.unbind.0 dim=-1\n"
+  "flatten @attn1.%1.flatten @attn1.%1.stack start_dim=3\n"
+  "to @attn1.%1.to @attn1.%1.slice_2 dtype=f32\n"
+  "mul @attn1.%1.mul @attn1.%1.to @attn1.%1.cos\n"
+  "to @attn1.%1.to_1 @attn1.%1.flatten dtype=f32\n"
+  "mul @attn1.%1.mul_1 @attn1.%1.to_1 @attn1.%1.sin\n"
+  "add @attn1.%1.add @attn1.%1.mul @attn1.%1.mul_1\n"
+  "to @attn1.%1.to_2 @attn1.%1.add dtype=model\n"
+  "drop @attn1.%1.slice_2 @attn1.%1.cos @attn1.%1.sin @attn1.%1.reshape @attn1.%1.unbind.0"
+  " @attn1.%1.unbind.1 @attn1.%1.stack @attn1.%1.flatten\n"
+  "slice @attn1.%1.slice_7 %2 dim=0 colon=1\n"
+  "slice @attn1.%1.slice_8 @attn1.%1.slice_7 dim=1 colon=1\n"
+  "slice @attn1.%1.slice_9 @attn1.%1.slice_8 dim=2 start=$S\n"
+  "add @attn1.%1.turned @attn1.%1.slice_9 @attn1.%1.to_2 inplace=1\n";
+
+static const vram__hf_part vram__video_parts[] = {
+  {"video_rotate", vram__video_rotate, NULL}, {"video_projections", vram__video_projections, NULL},
+  {"video_attend", vram__video_attend, NULL}, {"video_norm", vram__video_norm, NULL},
+  {"video_rms", vram__video_rms, NULL},       {"video_scale", vram__video_scale, NULL},
+  {"video_pairs", vram__video_pairs, NULL},   {"video_zero", vram__video_zero, NULL},
+  {"video_shift", vram__video_shift, NULL},   {"video_turn", vram__video_turn, NULL}};
+
+/* ---- WanTransformer3DModel ---- */
+
+static const char vram__wan_rope[] =
+  "input hidden_states model [N,$i,$F,$h,$w]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "buffer rope.freqs_cos shape=[$m,$d]\n"
+  "split rope.cos_t,rope.cos_h,rope.cos_w rope.freqs_cos split_size_or_sections=$t,$g,$g dim=1\n"
+  "buffer rope.freqs_sin shape=[$m,$d]\n"
+  "split rope.sin_t,rope.sin_h,rope.sin_w rope.freqs_sin split_size_or_sections=$t,$g,$g dim=1\n"
+  "slice rope.slice rope.cos_t dim=0 end=$F\n"
+  "view rope.view rope.slice shape=[$F,1,1,$t]\n"
+  "expand rope.expand rope.view shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_1 rope.cos_h dim=0 end=$u\n"
+  "view rope.view_1 rope.slice_1 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_2 rope.cos_w dim=0 end=$v\n"
+  "view rope.view_2 rope.slice_2 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_3 rope.sin_t dim=0 end=$F\n"
+  "view rope.view_3 rope.slice_3 shape=[$F,1,1,$t]\n"
+  "expand rope.expand_3 rope.view_3 shape=[$F,$u,$v,$t]\n"
+  "slice rope.slice_4 rope.sin_h dim=0 end=$u\n"
+  "view rope.view_4 rope.slice_4 shape=[1,$u,1,$g]\n"
+  "expand rope.expand_4 rope.view_4 shape=[$F,$u,$v,$g]\n"
+  "slice rope.slice_5 rope.sin_w dim=0 end=$v\n"
+  "view rope.view_5 rope.slice_5 shape=[1,1,$v,$g]\n"
+  "expand rope.expand_5 rope.view_5 shape=[$F,$u,$v,$g]\n"
+  "cat rope.cat rope.expand rope.expand_1 rope.expand_2 dim=-1\n"
+  "reshape rope.reshape rope.cat shape=[1,$p,1,$d]\n"
+  "cat rope.cat_1 rope.expand_3 rope.expand_4 rope.expand_5 dim=-1\n"
+  "reshape rope.reshape_1 rope.cat_1 shape=[1,$p,1,$d]\n"
+  "drop rope.cos_t rope.cos_h rope.cos_w rope.sin_t rope.sin_h rope.sin_w rope.slice rope.view"
+  " rope.expand rope.slice_1 rope.view_1 rope.expand_1 rope.slice_2 rope.view_2 rope.expand_2"
+  " rope.slice_3 rope.view_3 rope.expand_3 rope.slice_4 rope.view_4 rope.expand_4 rope.slice_5"
+  " rope.view_5 rope.expand_5\n";
+
+static const char vram__wan_head[] =
+  "conv3d patch_embedding hidden_states out_channels=$c kernel_size=1,2,2 stride=1,2,2\n"
+  "flatten flatten patch_embedding start_dim=2\n"
+  "transpose transpose flatten dim0=1 dim1=2\n"
+  "contiguous contiguous transpose\n"
+  "drop patch_embedding flatten\n"
+  "<timesteps|condition_embedder.timesteps_proj|timestep|>"
+  "to condition_embedder.to condition_embedder.timesteps_proj.cat_1 dtype=model\n"
+  "<embedder|condition_embedder.time_embedder|condition_embedder.to|$c>"
+  "type_as condition_embedder.type_as condition_embedder.time_embedder.linear_2"
+  " encoder_hidden_states\n"
+  "silu condition_embedder.act_fn condition_embedder.type_as\n"
+  "linear condition_embedder.time_proj condition_embedder.act_fn out_features=$6\n"
+  "linear condition_embedder.text_embedder.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu condition_embedder.text_embedder.act_1 condition_embedder.text_embedder.linear_1"
+  " approximate=tanh\n"
+  "linear condition_embedder.text_embedder.linear_2 condition_embedder.text_embedder.act_1"
+  " out_features=$c\n"
+  "drop condition_embedder.to\n"
+  "unflatten unflatten condition_embedder.time_proj dim=1 sizes=6,$c\n";
+
+static const char vram__wan_self[] =
+  "to @to unflatten dtype=f32\n"
+  "parameter @scale_shift_table shape=[1,6,$c]\n"
+  "add @add @scale_shift_table @to\n"
+  "chunk @chunk.0,@chunk.1,@chunk.2,@chunk.3,@chunk.4,@chunk.5 @add chunks=6 dim=1\n"
+  "to @to_1 %x dtype=f32\n"
+  "<video_norm|@norm1|@to_1>"
+  "add @add_1 @chunk.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @chunk.0\n"
+  "type_as @type_as @add_2 %x\n"
+  "<video_projections|@attn1|@type_as|@type_as>"
+  "unflatten @attn1.unflatten @attn1.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_1 @attn1.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_2 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_rotate|query|@attn1.unflatten|@attn1.norm_q>"
+  "<video_rotate|key|@attn1.unflatten_1|@attn1.norm_k>"
+  "<video_attend|@attn1|@attn1.query|@attn1.key|@attn1.unflatten_2||"
+  "type_as @attn1.to @attn1.flatten @attn1.query>"
+  "drop @attn1.to_v @attn1.unflatten_2 @attn1.query @attn1.key\n"
+  "to @to_2 %x dtype=f32\n"
+  "mul @mul_1 @attn1.to_out.0 @chunk.2\n"
+  "add @add_3 @to_2 @mul_1\n"
+  "type_as @type_as_1 @add_3 %x\n";
+
+static const char vram__wan_cross[] =
+  "to @to_3 @type_as_1 dtype=f32\n"
+  "to @norm2.to @to_3 dtype=f32\n"
+  "parameter @norm2.weight shape=[$c]\n"
+  "to @norm2.to_1 @norm2.weight dtype=f32\n"
+  "parameter @norm2.bias shape=[$c]\n"
+  "to @norm2.to_2 @norm2.bias dtype=f32\n"
+  "layer_norm @norm2.layer_norm @norm2.to @norm2.to_1 @norm2.to_2 normalized_shape=$c\n"
+  "to @norm2.to_3 @norm2.layer_norm dtype=f32\n"
+  "drop @to_3\n"
+  "type_as @type_as_2 @norm2.to_3 @type_as_1\n"
+  "drop @type_as\n"
+  "<video_projections|@attn2|@type_as_2|condition_embedder.text_embedder.linear_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2||"
+  "type_as @attn2.to @attn2.flatten @attn2.unflatten>"
+  "drop @attn1.to_out.0 @attn2.to_v @attn2.norm_q @attn2.norm_k @attn2.unflatten"
+  " @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @type_as_1 @attn2.to_out.0\n"
+  "to @to_4 @add_4 dtype=f32\n"
+  "<video_norm|@norm3|@to_4>"
+  "add @add_5 @chunk.4 scalar=1\n"
+  "mul @mul_2 @norm3.to_1 @add_5\n"
+  "add @add_6 @mul_2 @chunk.3\n"
+  "type_as @type_as_3 @add_6 @add_4\n"
+  "drop @type_as_2\n"
+  "<gelu_mlp|@ffn|@type_as_3>"
+  "to @to_5 @add_4 dtype=f32\n"
+  "to @to_6 @ffn.net.2 dtype=f32\n"
+  "mul @mul_3 @to_6 @chunk.5\n"
+  "add @add_7 @to_5 @mul_3\n"
+  "type_as @type_as_4 @add_7 @add_4\n"
+  "drop %x @add @chunk.0 @chunk.1 @chunk.2 @chunk.3 @chunk.4 @chunk.5 @attn2.to_out.0 @type_as_3"
+  " @ffn.net.2\n";
+
+static const char vram__wan_end[] =
+  "parameter scale_shift_table shape=[1,2,$c]\n"
+  "order patch_embedding condition_embedder.time_embedder.linear_1"
+  " condition_embedder.time_embedder.linear_2 condition_embedder.time_proj"
+  " condition_embedder.text_embedder.linear_1 condition_embedder.text_embedder.linear_2";
+
+static const char vram__wan_each[] =
+  " @scale_shift_table @attn1.to_q @attn1.to_k @attn1.to_v @attn1.to_out.0 @attn1.norm_q"
+  " @attn1.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0 @attn2.norm_q @attn2.norm_k"
+  " @norm2.weight @norm2.bias @ffn.net.0.proj @ffn.net.2";
+
+static const char vram__wan_out[] =
+  "\n"
+  "view to scale_shift_table shape=[1,2,$c]\n"
+  "unsqueeze unsqueeze condition_embedder.type_as dim=1\n"
+  "add add to unsqueeze\n"
+  "chunk chunk.0,chunk.1 add chunks=2 dim=1\n"
+  "view to_1 chunk.0 shape=[N,1,$c]\n"
+  "view to_2 chunk.1 shape=[N,1,$c]\n"
+  "drop add\n"
+  "to to_3 %x dtype=f32\n"
+  "<video_norm|norm_out|to_3>"
+  "add add_1 to_2 scalar=1\n"
+  "mul mul norm_out.to_1 add_1\n"
+  "add add_2 mul to_1\n"
+  "type_as type_as add_2 %x\n"
+  "linear proj_out type_as out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,1,2,2,$o]\n"
+  "permute permute reshape dims=0,7,1,4,2,5,3,6\n"
+  "flatten flatten_1 permute start_dim=6 end_dim=7\n"
+  "flatten flatten_2 flatten_1 start_dim=4 end_dim=5\n"
+  "flatten flatten_3 flatten_2 start_dim=2 end_dim=3\n"
+  "drop rope.cat rope.reshape rope.cat_1 rope.reshape_1 condition_embedder.type_as"
+  " condition_embedder.time_proj condition_embedder.text_embedder.linear_2 unflatten to_1 to_2"
+  " proj_out reshape permute\n"
+  "output flatten_3\n";
+
+/* ---- LTXVideoTransformer3DModel ---- */
+
+static const char vram__ltx_rope[] =
+  "input hidden_states model [N,$p,$i]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "input encoder_attention_mask model [N,$S]\n"
+  "arange rope.arange shape=[$h]\n"
+  "arange rope.arange_1 shape=[$w]\n"
+  "arange rope.arange_2 shape=[$F]\n"
+  "view rope.view rope.arange_2 shape=[$F,1,1]\n"
+  "expand rope.expand rope.view shape=[$F,$h,$w]\n"
+  "view rope.view_1 rope.arange shape=[1,$h,1]\n"
+  "expand rope.expand_1 rope.view_1 shape=[$F,$h,$w]\n"
+  "view rope.view_2 rope.arange_1 shape=[1,1,$w]\n"
+  "expand rope.expand_2 rope.view_2 shape=[$F,$h,$w]\n"
+  "stack rope.stack rope.expand rope.expand_1 rope.expand_2\n"
+  "unsqueeze rope.unsqueeze rope.stack dim=0\n"
+  "repeat rope.repeat rope.unsqueeze repeats=N,1,1,1,1\n"
+  "drop rope.stack\n"
+  "<video_scale|0|end=1><video_scale|1|start=1 end=2><video_scale|2|start=2>"
+  "flatten rope.flatten rope.repeat start_dim=2 end_dim=4\n"
+  "transpose rope.transpose rope.flatten dim0=1 dim1=2\n"
+  "drop rope.arange rope.arange_1 rope.arange_2\n"
+  "empty rope.empty shape=[$q]\n"
+  "rpow rope.pow rope.empty\n"
+  "mul rope.mul_6 rope.pow scalar=1\n"
+  "div rope.div_3 rope.mul_6 scalar=1\n"
+  "drop rope.pow\n"
+  "unsqueeze rope.unsqueeze_1 rope.transpose dim=-1\n"
+  "mul rope.mul_7 rope.unsqueeze_1 scalar=1\n"
+  "sub rope.sub rope.mul_7 scalar=1\n"
+  "mul rope.mul_8 rope.div_3 rope.sub\n"
+  "transpose rope.transpose_1 rope.mul_8 dim0=-1 dim1=-2\n"
+  "flatten rope.flatten_1 rope.transpose_1 start_dim=2\n"
+  "drop rope.mul_8\n"
+  "cos rope.cos rope.flatten_1\n"
+  "repeat_interleave rope.cosines rope.cos repeats=2 dim=-1\n"
+  "sin rope.sin rope.flatten_1\n"
+  "repeat_interleave rope.sines rope.sin repeats=2 dim=-1\n"
+  "{Rslice rope.slice_12 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_13 rope.slice_12 dim=1 colon=1\n"
+  "slice rope.slice_14 rope.slice_13 dim=2 end=$l\n"
+  "ones rope.ones rope.slice_14 shape=[N,$p,$l]\n"
+  "slice rope.slice_15 rope.cosines dim=0 colon=1\n"
+  "slice rope.slice_16 rope.slice_15 dim=1 colon=1\n"
+  "slice rope.slice_17 rope.slice_16 dim=2 end=$l\n"
+  "zeros rope.zeros rope.slice_17 shape=[N,$p,$l]\n"
+  "cat rope.cos_all rope.ones rope.cosines dim=-1\n"
+  "cat rope.sin_all rope.zeros rope.sines dim=-1\n}"
+  "drop rope.repeat rope.flatten rope.transpose rope.flatten_1{R rope.ones}\n";
+
+static const char vram__ltx_head[] =
+  "to to encoder_attention_mask dtype=model\n"
+  "mul rsub to scalar=1\n"
+  "mul mul rsub scalar=1\n"
+  "unsqueeze unsqueeze mul dim=1\n"
+  "linear proj_in hidden_states out_features=$c\n"
+  "flatten flatten timestep\n"
+  "<timesteps|time_embed.emb.time_proj|timestep|>"
+  "type_as time_embed.emb.to time_embed.emb.time_proj.cat_1 proj_in\n"
+  "<embedder|time_embed.emb.timestep_embedder|time_embed.emb.to|$c>"
+  "drop time_embed.emb.time_proj.cat_1 time_embed.emb.to\n"
+  "silu time_embed.silu time_embed.emb.timestep_embedder.linear_2\n"
+  "linear time_embed.linear time_embed.silu out_features=$6\n"
+  "view view time_embed.linear shape=[N,1,$6]\n"
+  "view view_1 time_embed.emb.timestep_embedder.linear_2 shape=[N,1,$c]\n"
+  "linear caption_projection.linear_1 encoder_hidden_states out_features=$c\n"
+  "gelu caption_projection.act_1 caption_projection.linear_1 approximate=tanh\n"
+  "linear caption_projection.linear_2 caption_projection.act_1 out_features=$c\n"
+  "view view_2 caption_projection.linear_2 shape=[N,$S,$c]\n";
+
+static const char vram__ltx_self[] =
+  "<video_rms|@norm1|%x|{ftype_as @norm1.to_1 @norm1.mul %x}"
+  "{!fto @norm1.to_1 @norm1.mul dtype=model}>"
+  "parameter @scale_shift_table shape=[6,$c]\n"
+  "unsqueeze @unsqueeze @scale_shift_table dim=0\n"
+  "unsqueeze @unsqueeze_1 @unsqueeze dim=1\n"
+  "view @to @unsqueeze_1 shape=[1,1,6,$c]\n"
+  "reshape @reshape view shape=[N,1,6,$c]\n"
+  "add @add @to @reshape\n"
+  "unbind @unbind.0,@unbind.1,@unbind.2,@unbind.3,@unbind.4,@unbind.5 @add dim=2\n"
+  "add @add_1 @unbind.1 scalar=1\n"
+  "mul @mul @norm1.to_1 @add_1\n"
+  "add @add_2 @mul @unbind.0\n"
+  "drop @norm1.to_1\n"
+  "<video_projections|@attn1|@add_2|@add_2>"
+  "<video_pairs|query|@attn1.norm_q>"
+  "<video_pairs|key|@attn1.norm_k>"
+  "unflatten @attn1.unflatten_2 @attn1.query dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_3 @attn1.key dim=2 sizes=$n,$d\n"
+  "unflatten @attn1.unflatten_4 @attn1.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn1|@attn1.unflatten_2|@attn1.unflatten_3|@attn1.unflatten_4||"
+  "to @attn1.to @attn1.flatten dtype=model>"
+  "drop @attn1.to_v @attn1.query @attn1.key @attn1.unflatten_2 @attn1.unflatten_3"
+  " @attn1.unflatten_4\n"
+  "mul @mul_1 @attn1.to_out.0 @unbind.2\n"
+  "add @add_3 %x @mul_1\n";
+
+static const char vram__ltx_cross[] =
+  "repeat_interleave @attn2.repeat_interleave unsqueeze repeats=$n dim=0\n"
+  "view @attn2.view @attn2.repeat_interleave shape=[N,$n,1,$S]\n"
+  "<video_projections|@attn2|@add_3|view_2>"
+  "unflatten @attn2.unflatten @attn2.norm_q dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_1 @attn2.norm_k dim=2 sizes=$n,$d\n"
+  "unflatten @attn2.unflatten_2 @attn2.to_v dim=2 sizes=$n,$d\n"
+  "<video_attend|@attn2|@attn2.unflatten|@attn2.unflatten_1|@attn2.unflatten_2| @attn2.view|"
+  "to @attn2.to @attn2.flatten dtype=model>"
+  "drop @attn1.to_out.0 @attn2.repeat_interleave @attn2.view @attn2.to_v @attn2.norm_q @attn2.norm_k"
+  " @attn2.unflatten @attn2.unflatten_1 @attn2.unflatten_2\n"
+  "add @add_4 @add_3 @attn2.to_out.0\n"
+  "<video_rms|@norm2|@add_4|to @norm2.to_1 @norm2.mul dtype=model>"
+  "add @add_5 @unbind.4 scalar=1\n"
+  "mul @mul_2 @norm2.to_1 @add_5\n"
+  "add @add_6 @mul_2 @unbind.3\n"
+  "drop @add_2\n"
+  "<gelu_mlp|@ff|@add_6>"
+  "mul @mul_3 @ff.net.2 @unbind.5\n"
+  "add @add_7 @add_4 @mul_3\n"
+  "drop %x @add @unbind.0 @unbind.1 @unbind.2 @unbind.3 @unbind.4 @unbind.5 @attn2.to_out.0 @add_6"
+  " @ff.net.2\n";
+
+static const char vram__ltx_end[] =
+  "parameter scale_shift_table shape=[2,$c]\n"
+  "order proj_in time_embed.emb.timestep_embedder.linear_1"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear caption_projection.linear_1"
+  " caption_projection.linear_2";
+
+static const char vram__ltx_each[] =
+  " @scale_shift_table @attn1.norm_q @attn1.norm_k @attn1.to_q @attn1.to_k @attn1.to_v"
+  " @attn1.to_out.0 @attn2.norm_q @attn2.norm_k @attn2.to_q @attn2.to_k @attn2.to_v @attn2.to_out.0"
+  " @ff.net.0.proj @ff.net.2";
+
+static const char vram__ltx_out[] =
+  "\n"
+  "unsqueeze unsqueeze_1 scale_shift_table dim=0\n"
+  "unsqueeze unsqueeze_2 unsqueeze_1 dim=1\n"
+  "slice slice view_1 dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 colon=1\n"
+  "unsqueeze unsqueeze_3 slice_1 dim=2\n"
+  "add add unsqueeze_2 unsqueeze_3\n"
+  "slice slice_2 add dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 colon=1\n"
+  "select select slice_3 dim=2 index=0\n"
+  "slice slice_4 add dim=0 colon=1\n"
+  "slice slice_5 slice_4 dim=1 colon=1\n"
+  "select select_1 slice_5 dim=2 index=1\n"
+  "layer_norm norm_out %x normalized_shape=$c elementwise_affine=0\n"
+  "add add_1 select_1 scalar=1\n"
+  "mul mul_1 norm_out add_1\n"
+  "add add_2 mul_1 select\n"
+  "drop norm_out\n"
+  "linear proj_out add_2 out_features=$o\n"
+  "drop %a %b mul unsqueeze"
+  " time_embed.emb.timestep_embedder.linear_2 time_embed.linear view view_1"
+  " caption_projection.linear_2 view_2 add select select_1\n"
+  "output proj_out\n";
+
+/* ---- CogVideoXTransformer3DModel ---- */
+
+static const char vram__cog_head[] =
+  "input hidden_states model [N,$F,$i,$h,$w]\n"
+  "input encoder_hidden_states model [N,$S,$k]\n"
+  "input timestep i64 [N]\n"
+  "{Rinput cos model [$p,$d]\n"
+  "input sin model [$p,$d]\n}"
+  "<timesteps|time_proj|timestep|>"
+  "to to time_proj.cat_1 dtype=model\n"
+  "<embedder|time_embedding|to|$x>"
+  "linear patch_embed.text_proj encoder_hidden_states out_features=$c\n"
+  "reshape patch_embed.reshape hidden_states shape=[N*$F,$i,$h,$w]\n"
+  "conv2d patch_embed.proj patch_embed.reshape out_channels=$c kernel_size=$P stride=$P\n"
+  "order patch_embed.text_proj time_embedding.linear_1 time_embedding.linear_2\n"
+  "view patch_embed.view patch_embed.proj shape=[N,$F,$c,$u,$v]\n"
+  "flatten patch_embed.flatten patch_embed.view start_dim=3\n"
+  "transpose patch_embed.transpose patch_embed.flatten dim0=2 dim1=3\n"
+  "flatten patch_embed.flatten_1 patch_embed.transpose start_dim=1 end_dim=2\n"
+  "drop patch_embed.proj patch_embed.view patch_embed.flatten\n"
+  "cat patch_embed.cat patch_embed.text_proj patch_embed.flatten_1 dim=1\n"
+  "contiguous patch_embed.contiguous patch_embed.cat\n"
+  "{!Rbuffer patch_embed.pos_embedding shape=[1,$t,$c] dtype=f64\n"
+  "type_as patch_embed.to patch_embed.pos_embedding patch_embed.contiguous\n"
+  "add patch_embed.add patch_embed.contiguous patch_embed.to\n}"
+  "drop patch_embed.text_proj patch_embed.flatten_1\n"
+  "slice slice %z dim=0 colon=1\n"
+  "slice slice_1 slice dim=1 end=$S\n"
+  "slice slice_2 %z dim=0 colon=1\n"
+  "slice slice_3 slice_2 dim=1 start=$S\n";
+
+static const char vram__cog_norm[] =
+  "<video_zero|@norm1|%x|%y>"
+  "drop @norm1.chunk.0 @norm1.chunk.1 @norm1.chunk.3 @norm1.chunk.4\n"
+  "cat @attn1.cat @norm1.text @norm1.video dim=1\n"
+  "<three_linear|@attn1|to_q|to_k|to_v|@attn1.cat>"
+  "<stream_heads|@attn1|to_q|to_k|to_v|$t|>"
+  "layer_norm @attn1.norm_q @attn1.transpose normalized_shape=$d\n"
+  "drop @attn1.to_q @attn1.view\n"
+  "layer_norm @attn1.norm_k @attn1.transpose_1 normalized_shape=$d\n"
+  "order @attn1.to_q @attn1.to_k @attn1.to_v\n"
+  "drop @attn1.to_k @attn1.view_1\n"
+  "{R<video_turn|query|@attn1.norm_q><video_turn|key|@attn1.norm_k>}";
+
+static const char vram__cog_attend[] =
+  "scaled_dot_product_attention @attn1.sdpa @attn1.norm_q @attn1.norm_k @attn1.transpose_2\n"
+  "drop @attn1.cat\n"
+  "transpose @attn1.transpose_3 @attn1.sdpa dim0=1 dim1=2\n"
+  "reshape @attn1.reshape @attn1.transpose_3 shape=[N,$t,$c]\n"
+  "drop @attn1.sdpa\n"
+  "linear @attn1.to_out.0 @attn1.reshape out_features=$c\n"
+  "split @attn1.split.0,@attn1.split.1 @attn1.to_out.0 split_size_or_sections=$S,$p dim=1\n"
+  "drop @attn1.to_v @attn1.view_2 @attn1.transpose_2 @attn1.norm_q @attn1.norm_k\n"
+  "mul @mul @norm1.gate @attn1.split.1\n"
+  "add @add %x @mul\n"
+  "mul @mul_1 @norm1.text_gate @attn1.split.0\n"
+  "add @add_1 %y @mul_1\n"
+  "<video_zero|@norm2|@add|@add_1>"
+  "drop @norm1.video @norm1.text @norm2.chunk.0 @norm2.chunk.1 @norm2.chunk.3 @norm2.chunk.4\n"
+  "cat @cat @norm2.text @norm2.video dim=1\n"
+  "<gelu_mlp|@ff|@cat>"
+  "slice @slice @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_1 @slice dim=1 start=$S\n"
+  "mul @mul_2 @norm2.gate @slice_1\n"
+  "add @add_2 @add @mul_2\n"
+  "slice @slice_2 @ff.net.2 dim=0 colon=1\n"
+  "slice @slice_3 @slice_2 dim=1 end=$S\n"
+  "mul @mul_3 @norm2.text_gate @slice_3\n"
+  "add @add_3 @add_1 @mul_3\n"
+  "drop{f %z %y %x}{!f %x %y} @norm1.linear @norm1.chunk.2 @norm1.chunk.5"
+  " @norm1.gate @norm1.text_gate @attn1.to_out.0 @attn1.split.0 @attn1.split.1 @norm2.linear"
+  " @norm2.chunk.2 @norm2.chunk.5 @norm2.text @norm2.gate @norm2.text_gate @cat @ff.net.2\n";
+
+static const char vram__cog_end[] =
+  "layer_norm norm_final %x normalized_shape=$c\n"
+  "silu norm_out.silu %e\n"
+  "linear norm_out.linear norm_out.silu out_features=$2\n"
+  "chunk norm_out.chunk.0,norm_out.chunk.1 norm_out.linear chunks=2 dim=1\n"
+  "slice norm_out.slice norm_out.chunk.0 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze norm_out.slice dim=1\n"
+  "slice norm_out.slice_1 norm_out.unsqueeze dim=2 colon=1\n"
+  "slice norm_out.slice_2 norm_out.chunk.1 dim=0 colon=1\n"
+  "unsqueeze norm_out.unsqueeze_1 norm_out.slice_2 dim=1\n"
+  "slice norm_out.slice_3 norm_out.unsqueeze_1 dim=2 colon=1\n"
+  "layer_norm norm_out.norm norm_final normalized_shape=$c\n"
+  "add norm_out.add norm_out.slice_3 scalar=1\n"
+  "mul norm_out.mul norm_out.norm norm_out.add\n"
+  "add norm_out.add_1 norm_out.mul norm_out.slice_1\n"
+  "drop norm_final norm_out.linear norm_out.chunk.0 norm_out.chunk.1 norm_out.slice_3\n"
+  "linear proj_out norm_out.add_1 out_features=$O\n"
+  "reshape reshape proj_out shape=[N,$F,$u,$v,$o,$P,$P]\n"
+  "permute permute reshape dims=0,1,4,2,5,3,6\n"
+  "flatten flatten permute start_dim=5 end_dim=6\n"
+  "flatten flatten_1 flatten start_dim=3 end_dim=4\n"
+  "drop to %e %y proj_out reshape\n"
+  "output flatten_1\n";
+
+/* clang-format on */
+
+/* ---- classes ---- */
+
+/* Wan: positions of the three axes are two parts of a head and what is left. */
+static void vram__wan_begin(vram__hf_pen *w) {
+  const vram_file_value *const norm = vram__hf_word(w, "qk_norm");
+  const uint64_t d = *vram__hf_number_of(w, 'd');
+  if ((norm && !vram__hf_is_word(norm, "rms_norm_across_heads")) ||
+      !vram__hf_bool(&w->h, "cross_attn_norm", 1))
+    vram__hf_refuse(w,
+                    "a setting whose lines are not known: ", norm ? "qk_norm" : "cross_attn_norm");
+  if (vram__diffusers_each(w, "patch_size", 0, 1) != 1 ||
+      vram__diffusers_each(w, "patch_size", 1, 2) != 2 ||
+      vram__diffusers_each(w, "patch_size", 2, 2) != 2)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "patch_size");
+  if (d < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  vram__diffusers_number(w, 'g', d / 6 * 2);
+  vram__diffusers_number(w, 't', d - d / 6 * 4);
+  if (*vram__hf_number_of(w, 'F') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'u') > *vram__hf_number_of(w, 'm') ||
+      *vram__hf_number_of(w, 'v') > *vram__hf_number_of(w, 'm'))
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "more positions than ", "rope_max_seq_len");
+}
+
+/* LTX: a sixth of the width has angles of each axis; what is left over is not turned. */
+static void vram__ltx_begin(vram__hf_pen *w) {
+  const uint64_t c = *vram__hf_number_of(w, 'c');
+  vram__diffusers_number(w, 'q', c / 6);
+  vram__diffusers_number(w, 'l', c % 6);
+  vram__diffusers_flag(w, 'R', c % 6 != 0);
+  vram__hf_set(w, 'a', c % 6 ? "rope.cos_all" : "rope.cosines");
+  vram__hf_set(w, 'b', c % 6 ? "rope.sin_all" : "rope.sines");
+  if (c < 6)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "heads without three axes: ", "attention_head_dim");
+  if (vram__hf_number(&w->h, "cross_attention_dim", 2048) != c)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "cross_attention_dim");
+}
+
+/* CogVideoX: angles are given to it (5B), or positions lie in a buffer (2B), of one size of videos.
+ */
+static void vram__cog_begin(vram__hf_pen *w) {
+  const int turns = *vram__hf_flag_of(w, 'R');
+  const uint64_t frames = vram__hf_number(&w->h, "sample_frames", 49),
+                 each = vram__hf_number(&w->h, "temporal_compression_ratio", 4);
+  vram__hf_set(w, 'z', turns ? "patch_embed.contiguous" : "patch_embed.add");
+  if (turns)
+    return;
+  if (*vram__hf_number_of(w, 'h') != vram__hf_number(&w->h, "sample_height", 60) ||
+      *vram__hf_number_of(w, 'w') != vram__hf_number(&w->h, "sample_width", 90) || !each ||
+      *vram__hf_number_of(w, 'F') != (frames - 1) / each + 1 ||
+      *vram__hf_number_of(w, 'S') != vram__hf_number(&w->h, "max_text_seq_length", 226))
+    vram__hf_refuse(w, "its lines are known of videos of its own size: ", "sample_height");
+}
+
+static const vram__denoiser_row vram__video_rows[] = {
+    {"WanTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:16 d=attention_head_dim:128 n=num_attention_heads:40 "
+     "k=text_dim:4096 r=freq_dim:256 r=r/2 f=ffn_dim:13824 m=rope_max_seq_len:1024 S~512 F~21 h~60 "
+     "w~104 P~2 u=h/P v=w/P p=F*u*v c=n*d 2=c*2 6=c*6 b=d/2 O=o*4",
+     "image_dim= added_kv_proj_dim= pos_embed_seq_len=",
+     vram__wan_begin,
+     NULL,
+     {vram__wan_rope, vram__wan_head},
+     "contiguous",
+     "",
+     "",
+     {{"blocks.$Y.",
+       "num_layers",
+       40,
+       {vram__wan_self, vram__wan_cross, NULL, NULL},
+       "@type_as_4",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__wan_end,
+     vram__wan_each,
+     vram__wan_out},
+    {"LTXVideoTransformer3DModel",
+     "",
+     "i=in_channels:128 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:32 "
+     "k=caption_channels:4096 S~128 F~21 h~16 w~22 p=F*h*w c=n*d 2=c*2 6=c*6 f=c*4 b=c/2 r=128",
+     "patch_size=1 patch_size_t=1 activation_fn=gelu-approximate qk_norm=rms_norm_across_heads "
+     "norm_elementwise_affine=",
+     vram__ltx_begin,
+     NULL,
+     {vram__ltx_rope, vram__ltx_head},
+     "proj_in",
+     "",
+     "",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       28,
+       {vram__ltx_self, vram__ltx_cross, NULL, NULL},
+       "@add_7",
+       "",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__ltx_end,
+     vram__ltx_each,
+     vram__ltx_out},
+    {"CogVideoXTransformer3DModel",
+     "",
+     "i=in_channels:16 o=out_channels:i d=attention_head_dim:64 n=num_attention_heads:30 "
+     "k=text_embed_dim:4096 x=time_embed_dim:512 P=patch_size:2 "
+     "?R=use_rotary_positional_embeddings:0 S~max_text_seq_length:226 F~13 h~sample_height:60 "
+     "w~sample_width:90 u=h/P v=w/P p=F*u*v t=S+p c=n*d 2=c*2 6=c*6 f=c*4 b=d/2 r=c/2 O=P*P*o",
+     "ofs_embed_dim= patch_size_t= use_learned_positional_embeddings= timestep_activation_fn=silu "
+     "activation_fn=gelu-approximate",
+     vram__cog_begin,
+     NULL,
+     {vram__cog_head, NULL},
+     "slice_3",
+     "slice_1",
+     "time_embedding.linear_2",
+     {{"transformer_blocks.$Y.",
+       "num_layers",
+       30,
+       {vram__cog_norm, vram__cog_attend, NULL, NULL},
+       "@add_2",
+       "@add_3",
+       ""},
+      {NULL, NULL, 0, {NULL}, NULL, NULL, NULL}},
+     vram__cog_end,
+     NULL,
+     NULL}};
+
+VRAM__FN vram__hf_book vram__hf_videos(void) {
+  vram__hf_book b;
+  b.part = vram__video_parts;
+  b.parts = sizeof vram__video_parts / sizeof *vram__video_parts;
+  b.row = NULL;
+  b.rows = 0;
+  return b;
+}
+
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i) {
+  return i < sizeof vram__video_rows / sizeof *vram__video_rows ? vram__video_rows + i : NULL;
 }
 
 /* >>read/denoiser    transformers of diffusers and their text encoders as a model in the text form:
@@ -64543,30 +66223,6 @@ static const char vram__t5_end[] =
 
 /* ---- classes ---- */
 
-/* Blocks one after the other: where they are, the key of their number (and what it is where it is
-   missing), their lines, and which of their names the next one takes. */
-typedef struct vram__denoiser_blocks {
-  const char *path, *count;
-  uint32_t none;
-  const char *lines[4];
-  const char *x, *y, *z;
-} vram__denoiser_blocks;
-
-typedef struct vram__denoiser_row {
-  const char *kind, *flags;
-  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
-     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
-     says it, "?g=guidance_embeds:0" a flag */
-  const char *numbers;
-  const char *plain; /* "key=value key=": keys that must be missing or so */
-  void (*begin)(vram__hf_pen *w);
-  void (*block)(vram__hf_pen *w, uint64_t i);
-  const char *head[2];
-  const char *x, *y, *e;
-  vram__denoiser_blocks blocks[2];
-  const char *end, *each, *out; /* each: said of every block behind `end` */
-} vram__denoiser_row;
-
 static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
   return *vram__hf_number_of(w, letter);
 }
@@ -64916,11 +66572,14 @@ static void vram__denoiser_stack(vram__hf_pen *w, const vram__denoiser_row *row,
 
 /* NULL: there is no row of the class. */
 static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind) {
+  const uint32_t own = sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows;
   uint32_t i;
-  for (i = 0; i < sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows; i++)
-    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__denoiser_rows[i].kind))
-      return vram__denoiser_rows + i;
-  return NULL;
+  for (i = 0;; i++) {
+    const vram__denoiser_row *const row =
+        i < own ? vram__denoiser_rows + i : vram__video_row(i - own);
+    if (!row || vram__text_is(kind->text, (uint32_t)kind->count, row->kind))
+      return row;
+  }
 }
 
 VRAM__FN vram__hf_book vram__hf_denoisers(void) {
@@ -64945,6 +66604,7 @@ VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
   vram__diffusers_number(w, 'S', sizes->tokens);
   vram__diffusers_number(w, 'h', sizes->height);
   vram__diffusers_number(w, 'w', sizes->width);
+  vram__diffusers_number(w, 'F', sizes->frames);
   vram__denoiser_plain(w, row->plain);
   vram__denoiser_numbers(w, row->numbers);
   if (row->begin && !w->h.result)
@@ -66219,6 +67879,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
 VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
@@ -66382,7 +68043,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)
@@ -66392,6 +68053,11 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
     VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
     VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */
@@ -66545,6 +68211,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);
@@ -66816,7 +68484,7 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
+/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram__memory_zero(c, sizeof *c);
@@ -66880,13 +68548,27 @@ static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
   return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
 }
 
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
+}
+
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
   vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
       c->k_bytes = vram__sum_or_overflow(
           c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
@@ -67762,7 +69444,7 @@ enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -67900,8 +69582,9 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
-  int32_t each_layer;  /* embeddings of each layer, or -1 */
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -67982,6 +69665,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -68012,6 +69696,11 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 /* graph_rwkv.c */
 VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -68178,11 +69867,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -68236,6 +69929,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
@@ -68777,8 +70473,8 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
-  const uint64_t *ne = vram__build_at(b, a)->ne;
-  if (ne[0] == head && ne[2] == b->tokens)
+  const vram__graph_node *n = vram__build_at(b, a);
+  if (n->ne[0] == head && n->ne[2] == b->tokens && (n->ne[1] > 1 || n->view >= 0))
     return a; /* they are */
   return vram__build_view(b, a, head, vram__build_at(b, a)->ne[0] / head, b->tokens);
 }
@@ -69077,6 +70773,8 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
   h.mask = vram__build_mask(b, y->cache, c->cells);
+  if (b->chosen >= 0)
+    h.mask = vram__build_unhidden(b, h.mask, c->cells, c->streams);
   h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
   h.cells = c->cells;
@@ -69213,8 +70911,10 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
 /* Attention over a cache, and the output's matrix. */
 VRAM__FN int32_t vram__build_attention(vram__build *b, int32_t x) {
   int32_t i = vram__build_gated(b, vram__build_over_cache(b, vram__build_project(b, x), -1), x);
+  const double scale = vram__llama_real(b->m, "attention.value_scale"); /* mimo2 */
   i = vram__build_norm(b, i, "attn_sub_norm.weight", NULL);
-  return vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  i = vram__build_linear(b, i, "attn_output.weight", "attn_output.bias");
+  return (scale < 0 || scale > 0) && (scale < 1 || scale > 1) ? vram__build_map(b, i, -1) : i;
 }
 
 /* V has a norm without a weight, and may be made of K's product; a layer without a cache of its own
@@ -69241,19 +70941,22 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
 /* Q of all heads, by two matrices or one. */
-static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+static int32_t vram__build_wide_q(vram__build *b, int32_t x, int is_indexed) {
+  int32_t i;
   if (vram__build_weight(b, "attn_q.weight"))
     return vram__build_linear(b, x, "attn_q.weight", NULL);
-  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
-  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
-  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+  i = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  i = vram__build_norm(b, i, "attn_q_a_norm.weight", NULL);
+  if (is_indexed && (b->m->row->flags & VRAM__LLAMA_INDEXER))
+    vram__build_index(b, x, i);
+  return vram__build_linear(b, i, "attn_q_b.weight", NULL);
 }
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = vram__build_wide_q(b, x), i, v;
+  int32_t q = vram__build_wide_q(b, x, 1), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
@@ -69296,7 +70999,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
-  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
@@ -69361,8 +71064,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -69377,7 +71094,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -69546,7 +71264,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -69650,7 +71368,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -69719,6 +71437,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -69735,7 +71466,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -69749,7 +71486,10 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
   const vram__graph_node *n = vram__build_at(b, x);
   const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
   y = vram__build_view(b, y, n0, n1, n2);
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
   z = vram__build_node(b, n0, n1, n2, z);
   return vram__build_glu(b, z, y, n0);
@@ -69804,6 +71544,36 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
                          "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 /* falcon-h1: attention and a scan on the same input, normed for each. */
@@ -69950,6 +71720,8 @@ static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, 
   vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
   i = vram__build_node(b, inner, each, b->m->n_seq, c);
   vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
   i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
   return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
 }
@@ -70208,8 +71980,11 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
   const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
-  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
-  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
   return i;
 }
 
@@ -70464,6 +72239,96 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
     x = vram__build_rows_of(b, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
+}
+
+/* >>llama/graph_indexer    which cells each token attends to: deepseek32, glm-dsa
+   (llama.cpp: src/models/deepseek32.cpp; llama-graph.cpp, build_attn of llm_graph_input_attn_k_dsa)
+ */
+
+/* Has ggml-cuda a kernel of the scores (ggml_cuda_lightning_indexer_supported)? */
+static int vram__build_has_indexer(uint64_t head, uint64_t heads, vram_dtype type) {
+  return head == 128 && (heads == 32 || heads == 64) && type != VRAM_IQ4_NL;
+}
+
+/* Rotated, as caches of indexers always are. */
+static int32_t vram__build_index_part(vram__build *b, int32_t a, uint64_t head, uint64_t heads) {
+  int32_t i;
+  a = vram__build_rope(b, vram__build_view(b, a, head, heads, b->tokens));
+  if (b->index_rotation < 0) {
+    uint64_t n = 64;
+    while (head % (n * 2) == 0)
+      n *= 2;
+    b->index_rotation = vram__build_input(b, n * n * 4);
+  }
+  i = vram__build_node(b, head, heads, b->tokens, b->index_rotation);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+/* Scores of all cells for each token; the best are chosen. `latent`: Q before its last matrix. A
+   layer without an indexer has what the one before it chose. */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
+  const int32_t c = b->m->layer[b->il].cache + 1; /* that of the indexer is the next */
+  const vram_file_tensor *t = vram__build_weight(b, "indexer.attn_q_b.weight");
+  const double top = vram__llama_real(b->m, "attention.indexer.top_k");
+  const uint64_t head = b->m->indexer_head_size;
+  uint64_t heads, cells, streams, each, most;
+  int32_t q, k, w, i;
+  if (!t || !vram__llama_is_indexed(b->m, b->il))
+    return;
+  heads = head ? vram__build_width(t) / head : 0;
+  cells = b->m->cache[c].cells;
+  streams = b->m->cache[c].streams;
+  each = streams ? b->tokens / streams : 0;
+  q = vram__build_linear(b, latent, "indexer.attn_q_b.weight", NULL);
+  q = vram__build_index_part(b, q, head, heads);
+  k = vram__build_linear(b, x, "indexer.attn_k.weight", NULL);
+  b->flags |= VRAM__BUILD_MEAN;
+  k = vram__build_norm(b, k, "indexer.k_norm.weight", "indexer.k_norm.bias");
+  b->flags &= ~VRAM__BUILD_MEAN;
+  k = vram__build_index_part(b, k, head, 1);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_foreign(b, vram__build_view(b, k, head, b->tokens, 1), b->k_index[c]);
+  w = vram__build_linear(b, x, "indexer.proj.weight", NULL);
+  w = vram__build_map(b, vram__build_view(b, w, heads, each, streams), -1);
+  i = vram__build_node(b, cells, each, streams,
+                       vram__build_view(b, q, head, heads * each, streams));
+  vram__build_source(
+      b, i, vram__build_cached(b, b->m->k_type, head, vram__product_or_overflow(cells, streams)));
+  vram__build_source(b, i, w);
+  if (b->mask[c] < 0)
+    b->mask[c] = vram__build_input(b, vram__product_or_overflow(b->tokens * 2, cells));
+  vram__build_source(b, i, b->mask[c]);
+  if (!vram__build_has_indexer(head, heads, b->m->k_type))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  most = top > 0 && top < (double)cells ? (uint64_t)top : cells;
+  i = vram__build_node(b, most, each, streams, i);
+  b->chosen = vram__build_node(b, most, each, streams, i);
+}
+
+/* The mask with all cells hidden but those that were chosen. */
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams) {
+  const uint64_t each = streams ? b->tokens / streams : 0, bytes = vram__build_at(b, mask)->bytes;
+  const uint64_t most = vram__build_at(b, b->chosen)->ne[0];
+  int32_t hidden, zeros, i;
+  vram__build_at(b, mask)->ne[0] = cells;
+  vram__build_at(b, mask)->ne[1] = each;
+  vram__build_at(b, mask)->ne[2] = streams;
+  hidden = vram__build_map(b, mask, -1);
+  vram__build_at(b, hidden)->bytes = bytes;
+  hidden = vram__build_view(b, hidden, 1, cells, b->tokens);
+  zeros = vram__build_input(b, vram__product_or_overflow(most * 4, b->tokens));
+  vram__build_at(b, zeros)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, zeros)->buffer = -1;
+  vram__build_at(b, zeros)->ne[1] = most;
+  vram__build_at(b, zeros)->ne[2] = b->tokens;
+  i = vram__build_over(b, hidden, vram__build_map(b, zeros, -1),
+                       vram__build_view(b, b->chosen, most, each, streams));
+  i = vram__build_map(b, vram__build_view(b, i, cells, each, streams), mask);
+  vram__build_at(b, i)->bytes = bytes;
+  return i;
 }
 
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
@@ -70916,6 +72781,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "channel_mix_key",
                                                   "channel_mix_value",
                                                   "channel_mix_receptance",
+                                                  "indexer.k_norm",
+                                                  "indexer.proj",
+                                                  "indexer.attn_k",
+                                                  "indexer.attn_q_b",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -70932,33 +72801,20 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {"attn_norm",
-                                                 "attn_norm_2",
-                                                 "attn_q",
-                                                 "attn_k",
-                                                 "attn_v",
-                                                 "attn_qkv",
-                                                 "attn_output",
-                                                 "ffn_norm",
-                                                 "ffn_up",
-                                                 "ffn_gate",
-                                                 "ffn_down",
-                                                 "ffn_gate_inp",
-                                                 "exp_probs_b",
-                                                 "ffn_up_exps",
-                                                 "ffn_gate_exps",
-                                                 "ffn_down_exps",
-                                                 "ssm_conv1d",
-                                                 "ssm_dt",
-                                                 "attn_output_norm",
-                                                 "layer_output_norm",
-                                                 "attn_q_norm",
-                                                 "attn_k_norm",
-                                                 "time_mix_ln",
-                                                 "time_mix_key",
-                                                 "time_mix_value",
-                                                 "time_mix_receptance",
-                                                 NULL};
+static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
+                                                 "attn_q",           "attn_k",
+                                                 "attn_v",           "attn_qkv",
+                                                 "attn_output",      "ffn_norm",
+                                                 "ffn_up",           "ffn_gate",
+                                                 "ffn_down",         "ffn_gate_inp",
+                                                 "exp_probs_b",      "ffn_up_exps",
+                                                 "ffn_gate_exps",    "ffn_down_exps",
+                                                 "ssm_conv1d",       "ssm_dt",
+                                                 "attn_output_norm", "layer_output_norm",
+                                                 "attn_q_norm",      "attn_k_norm",
+                                                 "time_mix_ln",      "time_mix_key",
+                                                 "time_mix_value",   "time_mix_receptance",
+                                                 "indexer.k_norm",   NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -71023,8 +72879,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");
@@ -71317,6 +73175,12 @@ static const vram__build_row vram__build_rows[] = {
     {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
     {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -71380,6 +73244,12 @@ static const vram__build_row vram__build_rows[] = {
     {"granite_swa", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
     {"llama-embed", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
@@ -71562,8 +73432,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
-      b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -71927,6 +73797,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -71975,6 +73846,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);
@@ -72654,6 +74526,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -72663,8 +74546,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);
@@ -73001,7 +74885,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;
@@ -73932,8 +75816,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)
@@ -74907,14 +76794,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {
@@ -75712,11 +77603,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -75728,6 +77637,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -75751,6 +77664,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
@@ -75850,6 +77766,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;

@@ -60,15 +60,20 @@ runs_static() { # runs_static COMPILER RUN_PREFIX: a program of that machine can
 
 MAKE=${MAKE:-make}
 SANITIZE="-O1 -fno-omit-frame-pointer -fno-sanitize-recover=all"
+CLANG_SANITIZE="-gline-tables-only $SANITIZE -fsanitize=fuzzer-no-link,address,undefined,integer,implicit-conversion,nullability \
+-fno-sanitize=unsigned-integer-overflow,unsigned-shift-base"
 case $part in
 units) units plain "" "${CC:-cc}" -O2 ;;
 units-clang) units clang "" clang -O2 ;;
 units-gcc-sanitize) units gcc-sanitize "" gcc -g $SANITIZE -fsanitize=address,undefined ;;
 units-clang-sanitize)
   if [ -z "$LONG" ]; then export SLOW=1; fi
-  units clang-sanitize "" clang -gline-tables-only $SANITIZE \
-    -fsanitize=address,undefined,integer,implicit-conversion,nullability \
-    -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
+  units clang-sanitize "" clang $CLANG_SANITIZE ;;
+sanitized) # the library for it, as the fuzzers link it, too: built once
+  mkdir -p build/clang-sanitize
+  if ! have clang; then skip "no clang"
+  elif "$MAKE" -s --no-print-directory build/clang-sanitize/impl.o B=build/clang-sanitize UCC=clang \
+    UFLAGS="$CLANG_SANITIZE"; then ok; else bad "the sanitized library does not build"; fi ;;
 units-msan) # where a value comes from takes as long once more
   if [ -z "$LONG" ]; then export SLOW=1; fi
   units msan "" clang -gline-tables-only $SANITIZE -fsanitize=memory ${LONG:+-fsanitize-memory-track-origins} ;;
@@ -77,13 +82,15 @@ units-valgrind)
     units valgrind "valgrind -q --error-exitcode=9 --leak-check=full" "${CC:-cc}" -O1 -g
   else skip "no valgrind"; fi ;;
 units-i686 | units-powerpc | units-s390x)
-  machine=${part#units-} run=
+  # what this machine's int, pointers and order of bytes show, less optimisation shows too
+  machine=${part#units-} run= optimise=-O1
+  [ -z "$LONG" ] || optimise=-O2
   [ "$machine" = powerpc ] && run=qemu-ppc
   [ "$machine" = s390x ] && run=qemu-s390x
   if [ -n "$run" ] && [ -z "$LONG" ]; then export SLOW=1; fi
   if ! have "$machine-linux-gnu-gcc"; then skip "no $machine-linux-gnu-gcc"
   elif ! runs_static "$machine-linux-gnu-gcc" "$run"; then skip "cannot run programs of $machine (qemu-user)"
-  else units "$machine" "$run" "$machine-linux-gnu-gcc" -O2 -static; fi ;;
+  else units "$machine" "$run" "$machine-linux-gnu-gcc" $optimise -static; fi ;;
 compile)
   sh tests/compile/run.sh >build/part/compile.out 2>&1
   grep -v '^compile: ' build/part/compile.out

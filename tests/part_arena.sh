@@ -114,6 +114,11 @@ if grep -q '^stream_6/states,0,8,80,16$' $work/stream.csv; then ok; else bad "st
 sed '/states/d' $work/stream.csv >$work/without.csv
 ./vram arena $work/without.csv --order tflm --align 16 --json >$work/json
 if [ $((($(number height_bytes) + 15) / 16 * 16)) = 416 ]; then ok; else bad "stream_i8.tflite: $(number height_bytes), TFLM: 416"; fi
+# an ONNX file that does not say all its shapes, or has inner graphs: the step of its text
+for f in tests/golden/onnx/lstm.onnx tests/golden/onnx/inner/branches.onnx; do
+  ./vram arena $f >$work/found
+  cell "$f: a step" grep -q ' infer f32, one step' $work/found
+done
 
 # so many that live at once that no order is followed to its end: still a plan; all live at 64000, so
 # none may begin before the end of the one below

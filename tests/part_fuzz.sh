@@ -10,12 +10,13 @@ done
 sh tests/fuzz/dict.sh >$work/dict
 sed -n 's/^  X(\([A-Z0-9_]*\), \(NEW\|OVER\|VIEW\),.*/"VRAM_NET_\1(n,"/p' vram.h >$work/lines.dict
 sed -n 's/^  X(\([A-Z0-9_]*\), VRAM_[A-Z0-9]*, VRAM_[A-Z0-9_]*, [0-9], [0-9]).*/"\1"/p' vram.h >>$work/lines.dict
-# the library that checks its own results, and the command, its main by another name: a target takes
-# in the unit whose insides it looks at
+# the library that checks its own results, as the unit tests have it, and the command, its main by
+# another name: a target takes in the unit whose insides it looks at
 tool() {
   rm -rf $work/tool $work/tool.a
   mkdir -p $work/tool
-  for f in tests/impl.c $(ls tools/vram*.c | grep -v vram_impl); do
+  sh tests/part.sh sanitized && cp build/clang-sanitize/impl.o $work/tool || return
+  for f in $(ls tools/vram*.c | grep -v vram_impl); do
     clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
       -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done

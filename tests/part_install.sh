@@ -101,8 +101,9 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
     # pkg-config quotes for the shell
     eval "set -- $flags"
     cell "$name, $language" $compile $strict "$@" $consumer/$source -c -o "$work/main.o"
-    cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
-    cell "$name, $language" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
+    # the implementation in C is that of the program in C++, too
+    [ $language = c++ ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
+    cell "$name, $language, link" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
     runs "$name, $language, run" "$work/program"
     set --
   done

@@ -66,8 +66,9 @@ if have g++; then
   printf 'extern "C" {\n#include "vram.h"\n}\n' >$work/externc.cc
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
+# clang warns alike at any optimisation, and calls memcpy and its like from -O1 on, gcc from -O2 on;
 # at -O3 gcc 12 guesses at array bounds through several inlined calls: those warnings stay off there
-for build in gcc-O2 clang-O2 ${LONG:+gcc-O1 gcc-O3 gcc-Os clang-Os}; do
+for build in gcc-O2 clang-O1 ${LONG:+gcc-O1 gcc-O3 gcc-Os clang-O2 clang-Os}; do
   cc=${build%-*} guess=$once
   [ $build = gcc-O3 ] && guess="$once -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized"
   have $cc && cell "$build" $cc -std=c99 -${build#*-} -ffreestanding -fno-pie $CWARN $guess -I. -c $src/impl.c -o $work/$build.o

@@ -4,7 +4,7 @@ rm -rf "$work" && mkdir -p "$work"
 if ! have python3; then
   skip "no python3 (tests/embedded/random_nets.py)"
 else
-  cell "library" ${CC:-cc} -std=c99 -O1 -c tests/impl.c -o "$work/impl.o"
+  cell "library" ${CC:-cc} -std=c99 -O0 -c tests/impl.c -o "$work/impl.o"
   for seed in 1 2 3 ${LONG:+4 5 6 7 8 9 10 11 12}; do
     cell "networks of seed $seed" python3 tests/embedded/random_nets.py 100 "$seed" "$work"
     rm -f "$work/random"

@@ -461,7 +461,7 @@ static int text_add(void *user, const char *bytes, size_t n) {
 }
 
 static vram_result write_image_text(const char *config, uint64_t height, uint64_t width,
-                                    uint64_t tokens) {
+                                    uint64_t tokens, uint64_t frames) {
   static char memory[VRAM_HF_WRITE_MEMORY];
   vram_hf_sizes sizes;
   vram_sink sink;
@@ -470,6 +470,7 @@ static vram_result write_image_text(const char *config, uint64_t height, uint64_
   sizes.tokens = tokens;
   sizes.height = height;
   sizes.width = width;
+  sizes.frames = frames;
   sink.write = text_add;
   sink.user = NULL;
   text_len = 0;
@@ -477,7 +478,7 @@ static vram_result write_image_text(const char *config, uint64_t height, uint64_
 }
 
 static vram_result write_text(const char *config, uint64_t tokens) {
-  return write_image_text(config, 0, 0, tokens);
+  return write_image_text(config, 0, 0, tokens, 0);
 }
 
 enum { MAX_VALUES = 1 << 16 };
@@ -594,7 +595,7 @@ static void texts(void) {
 
 static const struct image {
   const char *config;
-  uint64_t height, width, tokens;
+  uint64_t height, width, tokens, frames;
   int64_t lines;
   uint64_t digest;
 } images_of[] = {
@@ -610,7 +611,7 @@ static void images(void) {
     const struct image *const t = images_of + i;
     int64_t lines;
     snprintf(test_where, sizeof test_where, "%.290s", t->config);
-    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens) == VRAM_OK))
+    if (!NEED(write_image_text(t->config, t->height, t->width, t->tokens, t->frames) == VRAM_OK))
       continue;
     CHECK(digest_text(&lines) == t->digest);
     EQUAL(lines, t->lines);
@@ -622,10 +623,10 @@ static void images(void) {
 
 static void unwritten(void) {
   static char small[16];
-  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0};
+  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
-  EQUAL(write_text("{\"model_type\":\"jamba\"}", 0), VRAM_ERR_UNSUPPORTED);
-  TEXT(error.text, "no lines of the text form are known of model_type jamba");
+  EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
+  TEXT(error.text, "no lines of the text form are known of model_type codegen");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),

@@ -732,6 +732,7 @@ static void no_memory(void) {
                                      "diff - tests/fuzz/corpus/trace/protocol2 --train sgd --json",
                                      "arena - --emit-header build/memory.h --svg build/memory.svg",
                                      "arena tests/fuzz/corpus/lifetimes/example.csv --csv",
+                                     "arena tests/golden/arena/stream_i8.tflite --csv",
                                      "estimate - --train sgd --snapshot build/memory.json",
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",

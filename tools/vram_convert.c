@@ -39,6 +39,8 @@ static vram_result write_config(const vram_file *f, const job *j, void *mem, uin
       size.height = (uint64_t)j->dims[i].value;
     else if (!strcmp(j->dims[i].name, "W"))
       size.width = (uint64_t)j->dims[i].value;
+    else if (!strcmp(j->dims[i].name, "F"))
+      size.frames = (uint64_t)j->dims[i].value;
   if (j && j->generate) {
     size.tokens = (uint64_t)j->prompt;
     size.new_tokens = (uint64_t)j->new_tokens;

@@ -1,11 +1,12 @@
 /* vram fit: the largest size that fits. */
 #include "vram_job.h"
 #include "vram_model.h"
+#include "vram_pipeline.h"
 
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
-    "  --solve batch|dim:NAME|lora|segments|ctx|slots|ngl|n-cpu-moe\n"
+    "  --solve batch|dim:NAME|lora|segments|ctx|slots|ngl|n-cpu-moe|side\n"
     "                        the first dim (default), any dim: sequence length,\n"
     "                        width, depth (the rounds of a loop); the rank of\n"
     "                        adapters; or the fewest segments of\n"
@@ -13,6 +14,8 @@ cmd_text help_fit = {
     "                        of GGUF files the tokens of context (default), slots of\n"
     "                        --ctx tokens each, the most layers on the devices, or\n"
     "                        the fewest with experts on the host\n"
+    "                        of a folder of diffusers batch (default), or side: of\n"
+    "                        square images\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -247,6 +250,8 @@ int fit_command(int argc, char **argv) {
   const char *model = model_argument(help_fit, argc, argv);
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return model_fit(argc, argv);
+  if (model && pipeline_is(model))
+    return pipeline_fit(argc, argv);
   if (model && !model_sniff(model) && model_refuse(model, argc, argv))
     return USAGE;
   memset(&j, 0, sizeof j);

@@ -335,6 +335,7 @@ static int set_number(pipeline *p, const char *a, const char *v) {
     *(is_batch                              ? &p->batch
       : !strcmp(a, "--height")              ? &p->height
       : !strcmp(a, "--max-sequence-length") ? &p->tokens
+      : !strcmp(a, "--num-frames")          ? &p->frames
                                             : &p->width) = n;
   return 2;
 }
@@ -342,12 +343,22 @@ static int set_number(pipeline *p, const char *a, const char *v) {
 /* One option; how many arguments it took, 0: error printed. */
 static int pipeline_option(pipeline *p, const char *a, const char *v) {
   int k = 0;
-  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance --max-sequence-length"))
+  if (!strcmp(a, "--vae-slicing"))
+    return p->vae_slicing = 1;
+  if (!cmd_in(a, "--variant --offload --batch --height --width --guidance --max-sequence-length "
+                 "--num-frames --solve"))
     return cmd_in(a, "--dtype --gpu --budget --cc --rules --json --units")
                ? job_option(&p->j, a, v)
                : (cmd_bad("not an option of a pipeline of diffusers:", a, "vram estimate -h"), 0);
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--solve")) {
+    p->solves_side = !strcmp(v, "side");
+    return !strcmp(p->j.command, "fit") && (p->solves_side || !strcmp(v, "batch"))
+               ? 2
+               : (cmd_bad("not what a pipeline of diffusers is solved for:", v, "batch or side"),
+                  0);
+  }
   if (!strcmp(a, "--variant")) {
     p->variant = v;
     return model_is_plain_name(v, strlen(v)) ? 2 : (cmd_bad("not a variant:", v, "fp16"), 0);
@@ -366,7 +377,7 @@ static int pipeline_arguments(pipeline *p, int argc, char **argv) {
   for (i = 0; i < argc; i += n) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       p->model = NULL;
-      return cmd_help(help_estimate, stdout), FITS;
+      return cmd_help(!strcmp(p->j.command, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     n = 1;
     if (argv[i][0] == '-' && argv[i][1])
@@ -392,37 +403,138 @@ static int folder_of(pipeline *p, const char *path) {
   return FITS;
 }
 
+/* The folder with its weights, as the arguments say. Not FITS: message printed; p->model is NULL
+   where help was. */
+static int pipeline_open(pipeline *p, const char *command, int argc, char **argv) {
+  char *path;
+  uint32_t i;
+  int status;
+  memset(p, 0, sizeof *p);
+  p->j.command = command;
+  p->batch = p->guidance = 1;
+  status = pipeline_arguments(p, argc, argv);
+  if (status || !p->model)
+    return status;
+  path = index_path(p->model);
+  status = path ? folder_of(p, path) : cmd_no_memory();
+  if (!status)
+    status = index_read(p, path);
+  for (i = 0; i < p->nparts && !status; i++)
+    status = part_read(p, p->part + i);
+  free(path);
+  return status;
+}
+
+/* What each part's call takes at the sizes of now. Not FITS: message printed. */
+static int pipeline_calls(pipeline *p) {
+  int status = pipeline_sizes(p);
+  uint32_t i;
+  for (i = 0; i < p->nparts && !status; i++)
+    status = pipeline_step(p, p->part + i);
+  return status ? status : whole_check(p);
+}
+
+/* Does it fit for sure, as far as that is known? */
+static int pipeline_fits(const pipeline *p) {
+  return peak_of(p, p->offload, has_most(p) ? AT_MOST : AT_LEAST) <= p->j.budget;
+}
+
 int pipeline_estimate(int argc, char **argv) {
   static pipeline p;
-  char *path = NULL;
-  int status, fits;
-  uint32_t i;
-  memset(&p, 0, sizeof p);
-  p.j.command = "estimate";
-  p.batch = p.guidance = 1;
-  status = pipeline_arguments(&p, argc, argv);
+  int status = pipeline_open(&p, "estimate", argc, argv), fits;
+  if (!status && p.model)
+    status = pipeline_calls(&p);
+  free(p.folder);
   if (status || !p.model)
     return status;
-  path = index_path(p.model);
-  status = path ? folder_of(&p, path) : cmd_no_memory();
-  if (!status)
-    status = index_read(&p, path);
-  for (i = 0; i < p.nparts && !status; i++)
-    status = part_read(&p, p.part + i);
-  if (!status)
-    status = pipeline_sizes(&p);
-  for (i = 0; i < p.nparts && !status; i++)
-    status = pipeline_step(&p, p.part + i);
-  if (!status)
-    status = whole_check(&p);
-  free(path);
-  free(p.folder);
-  if (status)
-    return status;
-  fits = !p.j.has_budget || peak_of(&p, p.offload, 1) <= p.j.budget;
+  fits = !p.j.has_budget || peak_of(&p, p.offload, AT_LEAST) <= p.j.budget;
   if (p.j.json)
     print_json(&p, fits);
   else
     print_text(&p);
   return fits ? FITS : TOO_LARGE;
+}
+
+/* ---- vram fit ---- */
+
+/* The size that is looked for: images, or the side of a square one in steps of what both the VAE
+   and the patches divide. */
+static int64_t size_step(const pipeline *p) { return p->solves_side ? 8 * p->scale : 1; }
+
+static void size_set(pipeline *p, int64_t n) {
+  if (p->solves_side)
+    p->height = p->width = n * size_step(p);
+  else
+    p->batch = n;
+}
+
+/* *fits of n steps; not FITS: message printed. */
+static int size_try(pipeline *p, int64_t n, int *fits) {
+  int status;
+  size_set(p, n);
+  status = pipeline_calls(p);
+  *fits = !status && pipeline_fits(p);
+  return status;
+}
+
+/* The most steps that fit, below a number that does not; 0: none. */
+static int size_search(pipeline *p, int64_t *most) {
+  int64_t low = 0, high = 1, middle;
+  const int64_t end = p->solves_side ? 65536 / size_step(p) : 4096;
+  int fits = 1, status = FITS;
+  while (!status && fits && high <= end) {
+    status = size_try(p, high, &fits);
+    low = fits ? high : low;
+    high = fits ? 2 * high : high;
+  }
+  if (fits)
+    high = low + 1;
+  while (!status && high - low > 1) {
+    middle = low + (high - low) / 2;
+    status = size_try(p, middle, &fits);
+    low = fits ? middle : low;
+    high = fits ? high : middle;
+  }
+  *most = low;
+  return status;
+}
+
+static void print_fit(const pipeline *p, int64_t n) {
+  const uint64_t least = peak_of(p, p->offload, AT_LEAST), most = peak_of(p, p->offload, AT_MOST);
+  if (p->j.json) {
+    printf("{\"model\":");
+    cmd_json_text(stdout, p->model);
+    printf(",\"format\":\"diffusers\",\"solve\":\"%s\",\"value\":%" PRId64 ",\"batch\":%" PRId64
+           ",\"height\":%" PRId64 ",\"width\":%" PRId64
+           ",\"offload\":\"%s\",\"peak_bytes\":%" PRIu64 ",\"budget_bytes\":%" PRIu64 "}\n",
+           p->solves_side ? "side" : "batch", n * size_step(p), p->batch, p->height, p->width,
+           offload_name[p->offload], least, p->j.budget);
+    return;
+  }
+  printf("%s%s%s  diffusers  %s  budget %s, offload %s\n\n", cmd_bold, p->model, cmd_plain, p->kind,
+         cmd_human(p->j.budget), offload_name[p->offload]);
+  printf("%-14s %s %-10" PRId64 " batch %" PRId64 ", %" PRId64 " x %" PRId64 ": %s",
+         n ? "fits" : "does not fit", p->solves_side ? "side" : "batch",
+         n ? n * size_step(p) : size_step(p), p->batch, p->height, p->width, cmd_human(least));
+  if (has_most(p))
+    printf(" to %s", cmd_human(most));
+  printf(" requested%s\n", has_most(p) ? "" : ", at least");
+}
+
+int pipeline_fit(int argc, char **argv) {
+  static pipeline p;
+  int status = pipeline_open(&p, "fit", argc, argv), fits;
+  int64_t n = 0;
+  if (!status && p.model && !p.j.has_budget)
+    status = cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (!status && p.model)
+    status = pipeline_sizes(&p);
+  if (!status && p.model)
+    status = size_search(&p, &n);
+  if (!status && p.model)
+    status = size_try(&p, n ? n : 1, &fits);
+  if (!status && p.model)
+    print_fit(&p, n);
+  free(p.folder);
+  return status || !p.model ? status : n ? FITS : TOO_LARGE;
 }

@@ -16,6 +16,8 @@
   "  --guidance 0|1        twice the batch in the denoiser, where the pipeline\n"                  \
   "                        guides so (default: 1)\n"                                               \
   "  --max-sequence-length N  tokens of a T5 encoder (default: the pipeline's)\n"                  \
+  "  --num-frames N        of videos (default: the pipeline's)\n"                                  \
+  "  --vae-slicing         vae.enable_slicing(): one image at a time is decoded\n"                 \
   "  --variant NAME        of the weights' files, as in .fp16.safetensors\n"                       \
   "  --offload none|model|sequential\n"                                                            \
   "                        what has to fit: enable_model_cpu_offload(), ...\n"                     \
@@ -43,6 +45,9 @@ typedef struct pipeline_kind {
   const char *name;
   int doubles;           /* guidance takes twice the batch in one call of the denoiser */
   int64_t tokens, joint; /* max_sequence_length of T5, and the denoiser's text; 0: no such text */
+  /* of videos: pixels of a latent's side, frames of a latent's, and __call__'s defaults; 0: images
+   */
+  int64_t scale, ratio, frames, height, width;
 } pipeline_kind;
 
 typedef struct pipeline {
@@ -54,7 +59,8 @@ typedef struct pipeline {
   uint32_t nparts;
   int64_t batch, height, width, scale; /* images, their pixels; pixels of a latent's side */
   int guidance;                        /* 1: the denoiser takes twice the batch, if ... */
-  int64_t tokens;                      /* --max-sequence-length */
+  int64_t tokens, frames;              /* --max-sequence-length, --num-frames */
+  int vae_slicing, solves_side;        /* solves_side: fit looks for a side, not for images */
   const pipeline_kind *call;           /* NULL: of its __call__ nothing is known */
   /* of the denoiser: its image, the rest of its arguments, its result */
   uint64_t image_bytes, text_bytes, noise_bytes;
@@ -66,6 +72,8 @@ typedef struct pipeline {
 int pipeline_is(const char *path);
 /* vram estimate of one. */
 int pipeline_estimate(int argc, char **argv);
+/* vram fit of one: the most images, or the largest side of square ones. */
+int pipeline_fit(int argc, char **argv);
 
 /* pipeline_weights.c: what the files of a part hold. CMD_ABSENT: there are none that are read. */
 int pipeline_weights(const pipeline *p, pipeline_part *part);

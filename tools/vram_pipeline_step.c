@@ -19,18 +19,24 @@ static const struct {
                {"FluxTransformer2DModel", IS_DENOISER},
                {"PixArtTransformer2DModel", IS_DENOISER},
                {"DiTTransformer2DModel", IS_DENOISER},
-               {"QwenImageTransformer2DModel", IS_DENOISER}};
+               {"QwenImageTransformer2DModel", IS_DENOISER},
+               {"WanTransformer3DModel", IS_DENOISER},
+               {"LTXVideoTransformer3DModel", IS_DENOISER},
+               {"CogVideoXTransformer3DModel", IS_DENOISER}};
 
 /* diffusers 0.42, pipelines: max_sequence_length of __call__, and whether latents are doubled
    there. SD3 has 77 tokens of CLIP in front of T5's; the text of Qwen-Image is as long as the
    prompt, at most so many tokens. */
-static const pipeline_kind kinds[] = {{"StableDiffusion3", 1, 256, 77 + 256},
-                                      {"StableDiffusion", 1, 0, 77},
-                                      {"Flux", 0, 512, 512},
-                                      {"PixArtAlpha", 1, 120, 120},
-                                      {"PixArtSigma", 1, 300, 300},
-                                      {"DiT", 1, 0, 0},
-                                      {"QwenImage", 0, 0, 512}};
+static const pipeline_kind kinds[] = {{"StableDiffusion3", 1, 256, 77 + 256, 0, 0, 0, 0, 0},
+                                      {"StableDiffusion", 1, 0, 77, 0, 0, 0, 0, 0},
+                                      {"Flux", 0, 512, 512, 0, 0, 0, 0, 0},
+                                      {"PixArtAlpha", 1, 120, 120, 0, 0, 0, 0, 0},
+                                      {"PixArtSigma", 1, 300, 300, 0, 0, 0, 0, 0},
+                                      {"DiT", 1, 0, 0, 0, 0, 0, 0, 0},
+                                      {"QwenImage", 0, 0, 512, 0, 0, 0, 0, 0},
+                                      {"Wan", 0, 512, 512, 8, 4, 81, 480, 832},
+                                      {"CogVideoX", 1, 226, 226, 8, 4, 49, 480, 720},
+                                      {"LTX", 1, 128, 128, 32, 8, 161, 512, 704}};
 
 static void kind_set(pipeline *p) {
   size_t i;
@@ -115,6 +121,12 @@ int pipeline_sizes(pipeline *p) {
   }
   if (status)
     return status;
+  if (p->call && p->call->ratio) {
+    scale = p->call->scale;
+    p->height = p->height ? p->height : p->call->height;
+    p->width = p->width ? p->width : p->call->width;
+    p->frames = p->frames ? p->frames : p->call->frames;
+  }
   p->scale = scale;
   if (!p->height)
     p->height = side[0] * scale;
@@ -162,6 +174,16 @@ static void arguments_of(pipeline *p, const vram_graph *g, vram_dtype dtype) {
   p->text_bytes = 0;
   for (i = 1; i < g->ninput; i++)
     p->text_bytes += value_bytes(g->input[i], dtype);
+}
+
+/* AutoencoderKL.decode() with slices: of one image after the other, whose results it then puts
+   together. `step`: of one image. */
+static uint64_t sliced(uint64_t step, const vram_graph *g, vram_dtype dtype, uint64_t images) {
+  const uint64_t latent = value_bytes(g->input[g->ninput - 1], dtype),
+                 result = g->inferred ? value_bytes(g->inferred, dtype) : 0,
+                 last = step + (images - 1) * (latent + result),
+                 together = images * (latent + 2 * result);
+  return last > together ? last : together;
 }
 
 /* Hidden states of all layers, and the first one's input. */
@@ -217,6 +239,8 @@ static int text_step(pipeline *p, job *j, pipeline_part *part, char *text, size_
     const uint64_t wide = j->o.dtype == part->loaded ? 0 : r.params_bytes / 2;
     vram_parameters sum;
     vram_step_parameters(&l.g, &j->o, &sum);
+    if (role == IS_VAE && p->vae_slicing && p->batch > 1)
+      part->step_bytes = sliced(part->step_bytes, &l.g, (vram_dtype)j->o.dtype, (uint64_t)p->batch);
     if (role == IS_DENOISER)
       arguments_of(p, &l.g, (vram_dtype)j->o.dtype);
     else if (role == IS_TEXT)
@@ -256,11 +280,16 @@ int pipeline_step(pipeline *p, pipeline_part *part) {
   j.o.dtype = role == IS_VAE && is_upcast(p, part, path) ? VRAM_F32 : part->loaded;
   j.o.budget_bytes = 0;
   j.ndims = 0;
-  dim_set(&j, "N", role == IS_TEXT ? 1 : role == IS_VAE ? p->batch : p->batch * (1 + doubles(p)));
+  dim_set(&j, "N",
+          role == IS_TEXT || (role == IS_VAE && p->vae_slicing) ? 1
+          : role == IS_VAE                                      ? p->batch
+                                                                : p->batch * (1 + doubles(p)));
   if (role != IS_TEXT && p->height) {
     dim_set(&j, "H", p->height / p->scale);
     dim_set(&j, "W", p->width / p->scale);
   }
+  if (role == IS_DENOISER && p->call && p->call->ratio)
+    dim_set(&j, "F", (p->frames - 1) / p->call->ratio + 1);
   if (tokens && role != IS_VAE)
     dim_set(&j, "S", tokens);
   status = model_text(path, &j, &text, &len);

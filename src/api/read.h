@@ -145,7 +145,10 @@ struct vram_file_node {
   const char *op, *domain, *name;
   vram_file_name *input, *output;
   vram_file_attribute *attribute;
-  uint64_t offset; /* in the file */
+  uint64_t offset;      /* in the file */
+  uint64_t inner_nodes; /* of the graphs within it (ONNX: If, Loop, Scan) */
+  uint64_t
+      inner_numel; /* elements of their floating-point constants, of which nothing else is said */
   uint32_t op_len, domain_len, name_len;
 };
 
@@ -270,7 +273,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
-  uint64_t height, width; /* of diffusers' latents; 0: as in training */
+  uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
                                    uint64_t bytes, const vram_sink *sink, vram_error *e);

@@ -91,6 +91,7 @@ typedef struct vram__onnx_cell {
   vram_dtype ints_dtype;
   uint8_t is_output, is_given; /* given: by a node, or an input */
   uint8_t is_image;            /* of TFLite: as an input it is given channels first */
+  uint8_t again;               /* how many follow through `same` */
 } vram__onnx_cell;
 
 typedef struct vram__onnx_step { /* a node */
@@ -139,6 +140,7 @@ VRAM__FN vram_dtype vram__onnx_text_dtype(const vram__onnx_job *m, vram_dtype t,
 VRAM__FN int vram__onnx_is_owned(const vram__onnx_cell *c);
 VRAM__FN int vram__onnx_is_single(const vram__onnx_cell *c);
 VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c);
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c);
 VRAM__FN int vram__onnx_refuse(vram__onnx_job *m, const char *why);
 VRAM__FN int vram__onnx_put(vram__onnx_job *m, vram__onnx_cell *out);

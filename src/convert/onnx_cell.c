@@ -183,6 +183,17 @@ VRAM__FN vram_value *vram__onnx_value_of(vram__onnx_job *m, vram__onnx_cell *c) 
   return c->value;
 }
 
+/* `out` is c again, which must be known, so that no ring is made; not more than 64 times, so that
+   who follows them soon arrives. 0: refused. */
+VRAM__FN int vram__onnx_link(vram__onnx_job *m, vram__onnx_cell *out, vram__onnx_cell *c) {
+  enum { AGAIN = 64 };
+  if (out == c || c->again == AGAIN)
+    return vram__onnx_refuse(m, "a value that is its own, or the same more than 64 times");
+  out->same = c;
+  out->again = (uint8_t)(c->again + 1);
+  return 1;
+}
+
 /* The output is the cell itself: no line. */
 VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_cell *c) {
   vram__onnx_cell *const out = s->nout ? s->out[0] : NULL;
@@ -192,8 +203,9 @@ VRAM__FN int vram__onnx_pass(vram__onnx_job *m, vram__onnx_step *s, vram__onnx_c
     return vram__onnx_refuse(m, "no input or no output");
   v = vram__onnx_known(c, &n);
   if (c->tensor) {
+    if (!vram__onnx_link(m, out, c))
+      return 0;
     out->tensor = c->tensor;
-    out->same = c;
   } else if (v)
     vram__onnx_know(m, out, v, n, c->ints_ndim, c->ints_dtype);
   out->value = c->tensor ? NULL : vram__onnx_value_of(m, c);

@@ -295,7 +295,7 @@ static int vram__onnx_fold_view(vram__onnx_job *m, vram__onnx_step *s) {
   if (!vram__onnx_few_any(s, 0, &x))
     return 0;
   if (vram__text_is(op, n, "Reshape")) {
-    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 ||
+    if (!vram__onnx_few_in(s, 1, &to) || to.count > 2 || (!to.count && x.count != 1) ||
         (to.count == 2 && !vram__onnx_few_table(&x, &to)))
       return 0;
     x.ndim = to.count;

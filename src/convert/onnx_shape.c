@@ -78,8 +78,11 @@ VRAM__FN int vram__onnx_map_squeeze(vram__onnx_job *m, vram__onnx_step *s) {
     return 0;
   if (m->unknown || n > VRAM_MAX_AXES)
     return vram__onnx_refuse(m, "axes that are not known");
-  for (i = 0; i < n; i++)
+  for (i = 0; i < n; i++) {
     axis[i] = vram__onnx_axis(axes[i], x->d->ndim);
+    if (axis[i] < 0)
+      return vram__onnx_refuse(m, "an axis that is not there");
+  }
   vram__draft_op(m->d, VRAM_OP_squeeze);
   vram__draft_in(m->d, x);
   if (n)

@@ -326,11 +326,29 @@ static void vram__onnx_fail(vram__onnx_job *m, const vram__onnx_step *s, const c
   vram__error_text(e, ", and the file does not say what shape it gives");
 }
 
+/* Elements that graphs within this node multiply with: constants in them, and of the graph's own
+   those that none of its nodes reads. Which node's body reads these is not told: the first one's.
+ */
+static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *node) {
+  uint64_t numel = node->inner_numel;
+  const vram_file_node *first = m->f->node_first;
+  const vram_file_tensor *t;
+  while (first && !first->inner_nodes)
+    first = first->next;
+  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+    const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
+    if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
+      numel = vram__sum_or_overflow(numel, t->numel);
+  }
+  return numel > INT64_MAX ? INT64_MAX : numel;
+}
+
 /* A custom line for each output, of the shape that the file says. */
 static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
   vram__draft *const d = m->d;
   int64_t size[VRAM_MAX_AXES];
-  char comment[96], why[sizeof d->why];
+  uint64_t inner = vram__onnx_inner_numel(m, s->node);
+  char comment[128], why[sizeof d->why];
   uint32_t i, k, n = 0, len = 0;
   vram__text_puts(why, sizeof why, &len, d->why);
   for (i = 0; i < s->nin && i < 16; i++)
@@ -342,6 +360,10 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
     const char c = s->node->op[i];
     vram__text_put(comment, sizeof comment, &n, vram__name_start(c) || vram__digit(c) ? &c : "?",
                    1);
+  }
+  if (s->node->inner_nodes) {
+    vram__text_puts(comment, sizeof comment, &n, ", inner nodes: ");
+    vram__text_putu(comment, sizeof comment, &n, s->node->inner_nodes);
   }
   comment[n] = 0;
   for (i = 0; i < s->nout && !d->r.result; i++) {
@@ -365,6 +387,9 @@ static void vram__onnx_custom(vram__onnx_job *m, vram__onnx_step *s) {
                      vram_dtype_name(out->said->dtype ? vram__onnx_text_dtype(m, out->said->dtype,
                                                                               out->said->scales)
                                                       : m->dtype));
+    if (inner)
+      vram__draft_int(d, "params", (int64_t)inner);
+    inner = 0; /* with the first of its outputs */
     out->first = NULL;
     out->value = vram_node_output(vram__draft_node(d, label, comment), 0);
     if (!out->value)
@@ -464,6 +489,7 @@ static void vram__onnx_forget(vram__onnx_job *m) {
     if (c->same)
       c->tensor = NULL;
     c->same = NULL;
+    c->again = 0;
     c->value = c->first = NULL;
     c->ints = NULL;
     c->label = NULL;

@@ -51,14 +51,18 @@ VRAM__FN int vram__tflite_map_quantize(vram__onnx_job *m, vram__onnx_step *s) {
   vram__onnx_cell *const c = vram__onnx_in(s, 0), *const out = s->nout ? s->out[0] : NULL;
   if (!c || !out)
     return vram__onnx_refuse(m, "no input or no output");
-  out->same = c;
+  if (!vram__onnx_link(m, out, c))
+    return 0;
   if (c->tensor)
     out->tensor = c->tensor;
   else if (vram__tflite_is_first(c))
     out->first = vram__tflite_first(m, c);
   else
     out->value = vram__onnx_value_of(m, c);
-  return out->tensor || out->first || out->value;
+  if (out->tensor || out->first || out->value)
+    return 1;
+  out->same = NULL;
+  return 0;
 }
 
 VRAM__FN int vram__tflite_map_cast(vram__onnx_job *m, vram__onnx_step *s) {

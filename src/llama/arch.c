@@ -127,7 +127,7 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("mistral3", KV, NONE, 0, 0, 0)
     VRAM__X("mistral4", KV, NONE, 0, 0, 0)
     VRAM__X("mimo2", KV, NONE, 0, 0, 0)
-    VRAM__X("step35", KV, NONE, 0, 0, 0)
+    VRAM__X("step35", KV, NONE, 0, 0, VRAM__LLAMA_ROPE_DENSE)
     VRAM__X("maincoder", KV, NONE, 0, 0, 0)
     VRAM__X("mellum", KV, NONE, 4, 0, 0)
     VRAM__X("jais2", KV, NONE, 0, 0, 0)
@@ -137,6 +137,11 @@ static const vram__llama_architecture vram__llama_rows[] = {
     VRAM__X("granite_swa", KV, NONE, 0, 0, 0) /* its pattern is in the file */
     VRAM__X("deepseek2-ocr", KV, NONE, 0, 0, 0)
     VRAM__X("llama-embed", KV, NONE, 0, 0, 0)
+    VRAM__X("spark2_5", KV, NONE, 0, 0, 0) /* its pattern is in the file */
+    VRAM__X("maple", KV, NONE, 0, 0, 0)    /* so is this */
+    VRAM__X("muse-glimmer", KV, NONE, 4, 0, 0)
+    VRAM__X("qwen3tts", KV, NONE, 0, 0, 0)
+    VRAM__X("nanbeige", KV, NONE, 0, 0, 0)
     VRAM__X("kimi-linear", HYBRID, NO_KV, 0, 0, VRAM__LLAMA_DELTA)
 };
 /* clang-format on */

@@ -111,7 +111,7 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers; NULL if there are too many. */
+/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
 static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
   vram__memory_zero(c, sizeof *c);
@@ -175,13 +175,27 @@ static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
   return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
 }
 
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
+}
+
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
   vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
       c->k_bytes = vram__sum_or_overflow(
           c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,

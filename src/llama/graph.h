@@ -6,7 +6,7 @@ enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -144,8 +144,9 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
-  int32_t each_layer;  /* embeddings of each layer, or -1 */
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -226,6 +227,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width);
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x);
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 
@@ -256,6 +258,11 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 /* graph_rwkv.c */
 VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);

@@ -257,6 +257,12 @@ static const vram__build_row vram__build_rows[] = {
     {"rwkv7", vram__build_rwkv, NULL, VRAM__BUILD_MEAN},
     {"rwkv6qwen2", vram__build_rwkv_qwen, NULL, 0},
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
+    {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
+    {"step35", vram__build_plain, NULL,
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+    {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -320,6 +326,12 @@ static const vram__build_row vram__build_rows[] = {
     {"granite_swa", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SCALE_SUMS | VRAM__BUILD_SCALE_LOGITS},
     {"deepseek2-ocr", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"spark2_5", vram__build_plain, NULL, 0},
+    {"maple", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_ROPE_SLIDING},
+    {"muse-glimmer", vram__build_plain, NULL, /* its embeddings have a norm without a weight */
+     VRAM__BUILD_SCALE_INPUT | VRAM__BUILD_ROPE_SLIDING | VRAM__BUILD_ROWS_AFTER |
+         VRAM__BUILD_SCALE_LOGITS},
+    {"nanbeige", vram__build_plain, NULL, 0},
     {"llama-embed", vram__build_plain, NULL,
      VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_NO_CACHE | VRAM__BUILD_NO_LOGITS},
     {"t5", vram__build_t5, NULL, VRAM__BUILD_NO_ROPE},
@@ -502,8 +514,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
-      b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;

@@ -114,6 +114,8 @@ static int32_t vram__build_kimi_part(vram__build *b, int32_t x, int32_t states, 
   vram__build_foreign(b, vram__build_view(b, c, columns, inner, b->m->n_seq), -1);
   i = vram__build_node(b, inner, each, b->m->n_seq, c);
   vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, kernel)));
+  if (inner % 128)
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST; /* ggml-cuda has no such convolution */
   i = vram__build_map(b, vram__build_view(b, i, inner, b->tokens, 1), -1);
   return vram__build_view(b, i, b->m->kda_head_size, inner / b->m->kda_head_size, b->tokens);
 }

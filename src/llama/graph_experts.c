@@ -9,8 +9,22 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
+/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+static int vram__build_is_limited(const vram__build *b, const char *key) {
+  const vram_file_value *v = vram__llama_get(b->m, key);
+  double limit = vram__llama_real(b->m, key);
+  if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
+    limit = ((const double *)v->array)[b->il];
+  return limit > 1e-6;
+}
+
 /* Between the two matrices: the gate's product, or one function of each element, or of two. */
-static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width) {
+static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uint64_t width,
+                                   const char *limit) {
+  if (gate >= 0 && vram__build_is_limited(b, limit)) {
+    up = vram__build_map(b, up, -1);
+    return vram__build_map(b, vram__build_map(b, vram__build_map(b, gate, -1), -1), up);
+  }
   if (gate >= 0)
     return vram__build_glu(b, gate, up, vram__build_at(b, up)->ne[0]);
   if (vram__build_at(b, up)->ne[0] == 2 * width)
@@ -25,7 +39,8 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0);
+  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                           "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -194,7 +209,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
-  return vram__build_between(b, gate, up, 0);
+  return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -298,7 +313,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0);
+  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;

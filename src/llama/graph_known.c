@@ -125,6 +125,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "channel_mix_key",
                                                   "channel_mix_value",
                                                   "channel_mix_receptance",
+                                                  "indexer.k_norm",
+                                                  "indexer.proj",
+                                                  "indexer.attn_k",
+                                                  "indexer.attn_q_b",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -141,33 +145,20 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {"attn_norm",
-                                                 "attn_norm_2",
-                                                 "attn_q",
-                                                 "attn_k",
-                                                 "attn_v",
-                                                 "attn_qkv",
-                                                 "attn_output",
-                                                 "ffn_norm",
-                                                 "ffn_up",
-                                                 "ffn_gate",
-                                                 "ffn_down",
-                                                 "ffn_gate_inp",
-                                                 "exp_probs_b",
-                                                 "ffn_up_exps",
-                                                 "ffn_gate_exps",
-                                                 "ffn_down_exps",
-                                                 "ssm_conv1d",
-                                                 "ssm_dt",
-                                                 "attn_output_norm",
-                                                 "layer_output_norm",
-                                                 "attn_q_norm",
-                                                 "attn_k_norm",
-                                                 "time_mix_ln",
-                                                 "time_mix_key",
-                                                 "time_mix_value",
-                                                 "time_mix_receptance",
-                                                 NULL};
+static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
+                                                 "attn_q",           "attn_k",
+                                                 "attn_v",           "attn_qkv",
+                                                 "attn_output",      "ffn_norm",
+                                                 "ffn_up",           "ffn_gate",
+                                                 "ffn_down",         "ffn_gate_inp",
+                                                 "exp_probs_b",      "ffn_up_exps",
+                                                 "ffn_gate_exps",    "ffn_down_exps",
+                                                 "ssm_conv1d",       "ssm_dt",
+                                                 "attn_output_norm", "layer_output_norm",
+                                                 "attn_q_norm",      "attn_k_norm",
+                                                 "time_mix_ln",      "time_mix_key",
+                                                 "time_mix_value",   "time_mix_receptance",
+                                                 "indexer.k_norm",   NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -232,8 +223,10 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
            vram__text_is(name, len, "ffn_gate_inp.scale") ||
            vram__text_is(name, len, "ffn_down_exps.scale");
   if (vram__text_is(name, len, "post_attention_norm") ||
-      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm"))
-    return 1; /* plamo3, falcon-h1 */
+      vram__text_is(name, len, "post_ffw_norm") || vram__text_is(name, len, "ffn_norm") ||
+      vram__text_is(name, len, "ssm_dt_norm") || vram__text_is(name, len, "ssm_b_norm") ||
+      vram__text_is(name, len, "ssm_c_norm"))
+    return 1; /* plamo2, plamo3, falcon-h1 */
   if (vram__text_is(name, len, "exp_probs_b"))
     return 1; /* hy_v3 */
   return vram__text_is(name, len, "ssm_a") || vram__text_is(name, len, "ssm_d");

@@ -21,8 +21,11 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
   const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
-  int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
-  vram__build_source(b, i, vram__build_view(b, x, width, each - 1, b->m->n_seq));
+  const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
+  const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
+  vram__build_at(b, others)->bytes =
+      each > 1 ? vram__product_or_overflow(width * 4, b->tokens - 1) : 0;
+  vram__build_source(b, i, others);
   return i;
 }
 

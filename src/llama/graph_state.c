@@ -62,6 +62,19 @@ VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   return vram__build_map(b, i, -1);
 }
 
+/* plamo2 takes A and D in another shape, which do not say then where they are computed. */
+static int vram__build_is_reshaped(const vram__build *b) {
+  const vram_file_tensor *t = vram__build_weight(b, "ssm_a");
+  return t && t->ndim == 1;
+}
+
+/* Has ggml-cuda a kernel of the scan of mamba2? That of mamba is asked for with A's buffer. */
+static int vram__build_has_scan(const vram__build *b) {
+  const uint64_t state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  return (state == 96 || state == 128 || state == 256) && heads &&
+         b->m->ssm_d_inner / heads % 16 == 0;
+}
+
 /* What a scan is computed from. */
 typedef struct vram__build_scanned {
   int32_t x, dt, b, c;
@@ -78,7 +91,13 @@ static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
                                vram__build_cached(b, VRAM_F32, b->m->n_embd_s, b->m->n_seq));
   vram__build_source(b, i, s->x);
   vram__build_source(b, i, s->dt);
-  vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  if (vram__build_is_reshaped(b)) {
+    vram__build_source(b, i, vram__build_reshaped(b, vram__build_weight(b, "ssm_a")));
+    if (!vram__build_has_scan(b))
+      vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  } else {
+    vram__build_with(b, i, vram__build_weight(b, "ssm_a"));
+  }
   vram__build_source(b, i, s->b);
   vram__build_source(b, i, s->c);
   vram__build_source(b, i, b->states);
@@ -92,7 +111,10 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
   const vram__graph_node *n = vram__build_at(b, x);
   const uint64_t n0 = n->ne[0], n1 = n->ne[1], n2 = n->ne[2];
   y = vram__build_view(b, y, n0, n1, n2);
-  x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
+  if (vram__build_is_reshaped(b))
+    x = vram__build_map(b, x, vram__build_reshaped(b, vram__build_weight(b, "ssm_d")));
+  else
+    x = vram__build_with(b, vram__build_map(b, x, -1), vram__build_weight(b, "ssm_d"));
   y = vram__build_map(b, y, x);
   z = vram__build_node(b, n0, n1, n2, z);
   return vram__build_glu(b, z, y, n0);
@@ -147,6 +169,36 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
                          "ssm_norm.weight", NULL);
   x = vram__build_view(b, x, inner, b->tokens, 1);
   return vram__build_linear(b, x, "ssm_out.weight", NULL);
+}
+
+/* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
+VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
+  const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
+  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
+  int32_t all, z;
+  vram__build_scanned s;
+  x = vram__build_slice(b, x, vram__build_at(b, x)->ne[0]);
+  all = vram__build_linear(b, x, "ssm_in.weight", NULL);
+  all = vram__build_view(b, all, 2 * inner, b->m->n_seq, each);
+  all = vram__build_node(b, 2 * head, heads, b->tokens, all);
+  x = vram__build_node(b, inner, each, b->m->n_seq,
+                       vram__build_view(b, all, head, heads, b->tokens));
+  z = vram__build_view(b, all, head, heads, b->tokens);
+  x = vram__build_convolve(b, x);
+  all = vram__build_linear(b, x, "ssm_x.weight", NULL);
+  s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
+  s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
+  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
+  s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
+  s.x = vram__build_view(b, x, head, heads, b->tokens);
+  s.b = vram__build_view(b, s.b, state, 1, b->tokens);
+  s.c = vram__build_view(b, s.c, state, 1, b->tokens);
+  x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
+  x = vram__build_view(b, x, inner, each, b->m->n_seq);
+  x = vram__build_linear(b, x, "ssm_out.weight", NULL);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 /* falcon-h1: attention and a scan on the same input, normed for each. */

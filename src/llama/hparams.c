@@ -137,6 +137,8 @@ static vram_result vram__llama_numbers(vram__llama *l, vram_error *e) {
     return vram__llama_refuse(l, e, "expert_count", "': more than 1024 experts");
   if (l->n_layer_nextn >= l->n_layer)
     return vram__llama_refuse(l, e, "nextn_predict_layers", "': as many as there are layers");
+  if (vram__llama_real(l, "num_loops") > 1)
+    return vram__llama_refuse(l, e, "num_loops", "': layers that run again are not counted");
   if (!l->full_attention_interval)
     return vram__llama_refuse(l, e, "full_attention_interval", "' is 0");
   vram__llama_vocabulary(l);

@@ -115,6 +115,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
 VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);

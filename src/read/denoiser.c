@@ -997,30 +997,6 @@ static const char vram__t5_end[] =
 
 /* ---- classes ---- */
 
-/* Blocks one after the other: where they are, the key of their number (and what it is where it is
-   missing), their lines, and which of their names the next one takes. */
-typedef struct vram__denoiser_blocks {
-  const char *path, *count;
-  uint32_t none;
-  const char *lines[4];
-  const char *x, *y, *z;
-} vram__denoiser_blocks;
-
-typedef struct vram__denoiser_row {
-  const char *kind, *flags;
-  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
-     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
-     says it, "?g=guidance_embeds:0" a flag */
-  const char *numbers;
-  const char *plain; /* "key=value key=": keys that must be missing or so */
-  void (*begin)(vram__hf_pen *w);
-  void (*block)(vram__hf_pen *w, uint64_t i);
-  const char *head[2];
-  const char *x, *y, *e;
-  vram__denoiser_blocks blocks[2];
-  const char *end, *each, *out; /* each: said of every block behind `end` */
-} vram__denoiser_row;
-
 static uint64_t vram__denoiser_get(vram__hf_pen *w, char letter) {
   return *vram__hf_number_of(w, letter);
 }
@@ -1370,11 +1346,14 @@ static void vram__denoiser_stack(vram__hf_pen *w, const vram__denoiser_row *row,
 
 /* NULL: there is no row of the class. */
 static const vram__denoiser_row *vram__denoiser_find(const vram_file_text *kind) {
+  const uint32_t own = sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows;
   uint32_t i;
-  for (i = 0; i < sizeof vram__denoiser_rows / sizeof *vram__denoiser_rows; i++)
-    if (vram__text_is(kind->text, (uint32_t)kind->count, vram__denoiser_rows[i].kind))
-      return vram__denoiser_rows + i;
-  return NULL;
+  for (i = 0;; i++) {
+    const vram__denoiser_row *const row =
+        i < own ? vram__denoiser_rows + i : vram__video_row(i - own);
+    if (!row || vram__text_is(kind->text, (uint32_t)kind->count, row->kind))
+      return row;
+  }
 }
 
 VRAM__FN vram__hf_book vram__hf_denoisers(void) {
@@ -1399,6 +1378,7 @@ VRAM__FN void vram__denoiser_write(vram__hf_pen *w, const vram_file_text *kind,
   vram__diffusers_number(w, 'S', sizes->tokens);
   vram__diffusers_number(w, 'h', sizes->height);
   vram__diffusers_number(w, 'w', sizes->width);
+  vram__diffusers_number(w, 'F', sizes->frames);
   vram__denoiser_plain(w, row->plain);
   vram__denoiser_numbers(w, row->numbers);
   if (row->begin && !w->h.result)

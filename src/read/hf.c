@@ -161,64 +161,80 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
+  const uint64_t hidden = h->c->hidden,
+                 wide = hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2);
+  const char *const rank = is_jamba ? "mamba_dt_rank" : "time_step_rank";
+  const vram_file_value *const v = vram__hf_value(h, rank);
+  vram__memory_zero(s, sizeof *s);
+  s->inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide);
+  s->state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16);
+  s->kernel = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
+  s->rank = v && v->kind == VRAM_VALUE_TEXT ? (hidden + 15) / 16 /* "auto" */
+                                            : vram__hf_number(h, rank, (hidden + 15) / 16);
+  s->in_bias = s->out_bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
+  s->conv_bias = vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1);
+}
+
 /* Mamba-1: what it takes of the layer's parameters, and its state. */
 static void vram__hf_mamba(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_jamba ? "mamba_expand" : "expand", 2),
-                 inner = is_jamba ? wide : vram__hf_number(h, "intermediate_size", wide),
-                 state = vram__hf_number(h, is_jamba ? "mamba_d_state" : "state_size", 16),
-                 conv = vram__hf_number(h, is_jamba ? "mamba_d_conv" : "conv_kernel", 4);
-  const char *const rank_name = is_jamba ? "mamba_dt_rank" : "time_step_rank";
-  const vram_file_value *const v = vram__hf_value(h, rank_name);
-  const uint64_t rank = v && v->kind == VRAM_VALUE_TEXT
-                            ? (c->hidden + 15) / 16 /* "auto" */
-                            : vram__hf_number(h, rank_name, (c->hidden + 15) / 16);
-  const int bias = vram__hf_bool(h, is_jamba ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, 2 * inner, bias);
-  vram__hf_linear(h, conv, inner,
-                  vram__hf_bool(h, is_jamba ? "mamba_conv_bias" : "use_conv_bias", 1));
-  vram__hf_linear(h, inner, rank + 2 * state, 0);
-  vram__hf_linear(h, rank, inner, 1);
-  vram__hf_add(h, inner, state);
-  vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, bias);
-  if (is_jamba) {
-    vram__hf_add(h, rank, 1);
-    vram__hf_add(h, state, 1);
-    vram__hf_add(h, state, 1);
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, 2 * s.inner, s.in_bias);
+  vram__hf_linear(h, s.kernel, s.inner, s.conv_bias);
+  vram__hf_linear(h, s.inner, s.rank + 2 * s.state, 0);
+  vram__hf_linear(h, s.rank, s.inner, 1);
+  vram__hf_add(h, s.inner, s.state);
+  vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
+  if (vram__hf_has(h, VRAM__HF_JAMBA)) {
+    vram__hf_add(h, s.rank, 1);
+    vram__hf_add(h, s.state, 1);
+    vram__hf_add(h, s.state, 1);
   }
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(inner, conv));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.inner, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+}
+
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
+  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
+  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
+  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
+  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
 /* Mamba-2, alone or in Falcon-H1 beside attention. The convolution goes along x, B and C. */
 static void vram__hf_mamba2(vram__hf *h) {
   vram_hf_config *const c = h->c;
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2),
-                 inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide,
-                 state =
-                     vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128),
-                 groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8),
-                 kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4),
-                 heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128),
-                 conv = inner + vram__product_or_overflow(2 * groups, state);
-  const int bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
-  vram__hf_linear(h, c->hidden, inner + conv + heads, bias);
-  vram__hf_add(h, conv, kernel);
-  if (vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1))
-    vram__hf_add(h, conv, 1);
-  vram__hf_add(h, heads, 1); /* dt_bias, A_log, D */
-  vram__hf_add(h, heads, 1);
-  vram__hf_add(h, heads, 1);
-  if (!is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0))
-    vram__hf_add(h, inner, 1);
-  vram__hf_linear(h, inner, c->hidden, is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : bias);
+  vram__hf_ssm s;
+  vram__hf_mamba2_sizes(h, &s);
+  vram__hf_linear(h, c->hidden, s.inner + s.conv + s.heads, s.in_bias);
+  vram__hf_add(h, s.conv, s.kernel);
+  if (s.conv_bias)
+    vram__hf_add(h, s.conv, 1);
+  vram__hf_add(h, s.heads, 1); /* dt_bias, A_log, D */
+  vram__hf_add(h, s.heads, 1);
+  vram__hf_add(h, s.heads, 1);
+  if (s.has_norm)
+    vram__hf_add(h, s.inner, 1);
+  vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
   c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements = vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(inner, state));
+      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.conv, s.kernel));
+  c->ssm_elements =
+      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -287,7 +303,7 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
 }
 
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
-static int vram__hf_has_attention(vram__hf *h, uint64_t i) {
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))

@@ -13,7 +13,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "add %p.add %p.mean scalar=1\n"
     "rsqrt %p.rsqrt %p.add\n"
     "mul %p.mul %p.to %p.rsqrt\n"
-    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=model}\n"
+    "{dtype_as %p.to_1 %p.mul %i}{!dto %p.to_1 %p.mul dtype=%T}\n"
     "parameter %p.weight shape=[%z]\n"
     "mul %p.mul_1 %p.weight %p.to_1\n"
     "drop%d{f %x} %p.mean %p.mul\n",
@@ -855,7 +855,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
     "tanh capped.tanh capped.div\n"
-    "mul logits capped.tanh scalar=1\n~o|logits\n}",
+    "mul logits capped.tanh scalar=1\n~o|logits\n}"
+    "{'lto logits lm_head dtype=f32\n~o|logits\n}",
     NULL},
 
   /* the head, and ForCausalLMLoss */
@@ -864,7 +865,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "slice slice_1 slice dim=1 colon=1\n"
     "slice slice_2 slice_1 dim=2 colon=1\n"
     "expand alias slice_2 shape=[N,S,$h]\n"
-    "linear lm_head alias out_features=$v{T weights=%t}{!H bias=0}\n"
+    "{'lto head alias dtype=model\n}"
+    "linear lm_head {'lhead}{!'lalias} out_features=$v{T weights=%t}{!H bias=0}\n"
     "<logits>"
     "to to %o dtype=f32\n"
     "pad pad labels pad=0,1\n"
@@ -877,6 +879,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cross_entropy loss view to_1\n"
     "drop %E%n alias %o to pad\n"
     "<frequencies>"
+    "{'f<#falcon_mamba_buffers>}"
     "output loss\n"
     "infer %o\n",
     NULL},

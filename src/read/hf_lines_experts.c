@@ -32,7 +32,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "reshape @mlp.experts.reshape @mlp.gate.div shape=[N*S*$t]\n",
     NULL},
   /* grouped_mm_experts_forward. %M: the path of the module; %v, %W, %C: tokens, what their experts
-     weigh and which these are; %o: what comes of it. S: weights lie the other way, with biases */
+     weigh and which these are; %o: what comes of it. 'w: weights lie the other way, with biases */
   {"grouped",
     "reshape %Mexperts.reshape_1 %C shape=[N*S*$t]\n"
     "sort %Mexperts.sort,%Mexperts.sort.i %Mexperts.reshape_1\n"
@@ -62,7 +62,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouped_sum",
     "unsqueeze %Mexperts.unsqueeze %Mexperts.index_1 dim=-1\n"
-    "mul %Mexperts.mul_1 %Mexperts.{Sadd_2}{!Sgrouped_mm_1} %Mexperts.unsqueeze\n"
+    "mul %Mexperts.mul_1 %Mexperts.{'wadd_2}{!'wgrouped_mm_1} %Mexperts.unsqueeze\n"
     "empty %Mexperts.empty shape=[N*S*$t] dtype=i64\n"
     "arange %Mexperts.arange shape=[N*S*$t] dtype=i64\n"
     "index_put %Mexperts.index_put %Mexperts.empty %Mexperts.sort.i %Mexperts.arange inplace=1\n"
@@ -72,7 +72,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
     "drop{X %v} %Mexperts.reshape %Mexperts.reshape_1 %Mexperts.sort %Mexperts.sort.i "
     "%Mexperts.index %Mexperts.index_1 %Mexperts.to %Mexperts.histc %Mexperts.cumsum"
-    "{S %Mexperts.index_4} %Mexperts.grouped_mm_1{S %Mexperts.add_2} %Mexperts.empty "
+    "{'w %Mexperts.index_4} %Mexperts.grouped_mm_1{'w %Mexperts.add_2} %Mexperts.empty "
     "%Mexperts.index_2\n"
     "~o|%Mexperts.to_3\n",
     NULL},
@@ -181,6 +181,146 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "{ldrop %x\n}"
     "~x|@add_1\n",
     NULL},
+  /* ---- GLM-4.5: a part of a head is rotated ---- */
+  {"glm4_moe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "view %Aview %Aq_proj shape=[N,S,$n,$d]\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$k,$d]\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "~q|%Aview\n~k|%Aview_1\n"
+    "{q&%Aq_norm|%Aview|q|$d|%Aq_proj %Aview\n&%Ak_norm|%Aview_1|k|$d|%Ak_proj %Aview_1\n}"
+    "~a|%q\n~c|%k\n"
+    "transpose %Atranspose %q dim0=1 dim1=2\n"
+    "transpose %Atranspose_1 %k dim0=1 dim1=2\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<angles_of><rotated>~j|%Arotated\n<turn>~u|%f\n~j|%Arotated_1\n~g|_1\n<turn>"
+    "cat %Aall %u %Apassed dim=-1\n"
+    "cat %Aall_1 %f %Apassed_1 dim=-1\n"
+    "drop {q%a %c}{!q%Aq_proj %Aview %Ak_proj %Aview_1} %Atranspose %Atranspose_1 %Acos %Asin "
+    "%Arotated %Apassed %Arotated_1\n"
+    "~q|%Aall\n~k|%Aall_1\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- gpt-oss: eager attention with a sink for each head ---- */
+  {"oss_norm",
+    "to %p.to %i dtype=f32\n"
+    "pow %p.pow %p.to scalar=1\n"
+    "mean %p.mean %p.pow dim=-1 keepdim=1\n"
+    "add %p.add %p.mean scalar=1\n"
+    "rsqrt %p.rsqrt %p.add\n"
+    "mul %p.mul %p.to %p.rsqrt\n"
+    "parameter %p.weight shape=[%z]\n"
+    "mul %p.mul_1 %p.weight %p.mul\n"
+    "to %p.to_1 %p.mul_1 dtype=model\n"
+    "drop%d{f %x} %p.mean %p.mul\n",
+    "%p.to_1"},
+  {"oss_masks",
+    "<positions>~p|%B\n<full_mask><mask_numbers>drop %ple\n"
+    "~p|%Bsliding.\n<mask><mask_numbers>drop %plogical_and_1\n",
+    NULL},
+  {"oss_rope",
+    "~p|%Brotary_emb\n"
+    "unsqueeze %p.unsqueeze %Bunsqueeze dim=2\n"
+    "to %p.to %p.unsqueeze dtype=f32\n"
+    "buffer %p.inv_freq shape=[$r] dtype=f32\n"
+    "to %p.to_1 %p.inv_freq dtype=f32\n"
+    "mul %p.mul %p.to %p.to_1\n"
+    "cos %p.cos %p.mul\n"
+    "mul %p.mul_1 %p.cos scalar=1\n"
+    "sin %p.sin %p.mul\n"
+    "mul %p.mul_2 %p.sin scalar=1\n"
+    "to %p.to_2 %p.mul_1 dtype=model\n"
+    "to %p.to_3 %p.mul_2 dtype=model\n"
+    "drop %p.mul %p.mul_1\n",
+    NULL},
+  {"oss_turn",
+    "chunk %Afirst%g,%Asecond%g %j chunks=2 dim=-1\n"
+    "mul %Amul%g %Afirst%g %Acos\n"
+    "mul %Amul_s%g %Asecond%g %Asin\n"
+    "sub %Asub%g %Amul%g %Amul_s%g\n"
+    "mul %Amul_t%g %Asecond%g %Acos\n"
+    "mul %Amul_u%g %Afirst%g %Asin\n"
+    "add %Aadd%g %Amul_t%g %Amul_u%g\n"
+    "cat %Aall%g %Asub%g %Aadd%g dim=-1\n"
+    "~f|%Aall%g\n",
+    NULL},
+  {"oss_attention",
+    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}"
+    "<qkv><angles_of>~j|%q\n<oss_turn>drop %Afirst %Asecond\n~q|%f\n~j|%k\n~g|_1\n<oss_turn>"
+    "~k|%f\n"
+    "drop %Aq_proj %Aview %Atranspose %Ak_proj %Aview_1 %Atranspose_1 %Acos %Asin %Afirst_1 "
+    "%Asecond_1\n"
+    "<cached>{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
+    "transpose %Akeys_turned %K dim0=2 dim1=3\n"
+    "matmul %Ascores %q %Akeys_turned\n"
+    "mul %Ascaled %Ascores scalar=1\n"
+    "add %Amasked %Ascaled %s\n"
+    "parameter %Asinks shape=[$n]\n"
+    "order %Aq_proj %Ak_proj %Av_proj\n"
+    "reshape %Asink %Asinks shape=[1,$n,1,1]\n"
+    "expand %Asink_all %Asink shape=[N,$n,S,1]\n"
+    "cat %Acat_2 %Amasked %Asink_all dim=-1\n"
+    "max %Amax,%Amax.i %Acat_2 dim=-1 keepdim=1\n"
+    "sub %Asub_2 %Acat_2 %Amax\n"
+    "softmax %Asoftmax %Asub_2 dim=-1 dtype=model\n"
+    "slice %Ascored %Asoftmax dim=3 end=S\n"
+    "dropout %Adropout %Ascored p=%D\n"
+    "type_as %Aweights %Adropout %V\n"
+    "drop %Amasked\n"
+    "matmul %Amatmul %Aweights %V\n"
+    "transpose %Atranspose_4 %Amatmul dim0=1 dim1=2\n"
+    "contiguous %Acontiguous %Atranspose_4\n"
+    "drop{g %Akeys %Avalues} %Asink %Asink_all %Asub_2 %Asoftmax %Ascored %Adropout %Amatmul\n"
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n"
+    "<o_proj>",
+    NULL},
+  {"oss_experts",
+    "~M|@mlp.\n~v|%Mreshape\n~C|%Mrouter.topk.i\n"
+    "reshape %Mreshape %m shape=[N*S,$h]\n"
+    "linear %Mrouter.linear %Mreshape out_features=$e\n"
+    "topk %Mrouter.topk,%Mrouter.topk.i %Mrouter.linear k=$t dim=-1\n"
+    "softmax %Mrouter.softmax %Mrouter.topk %Mrouter.topk dim=1\n"
+    "reshape %Mexperts.reshape %Mrouter.softmax shape=[N*S*$t]\n"
+    "<grouped>"
+    "parameter %Mexperts.gate_up_proj_bias shape=[$e,$2]\n"
+    "index %Mexperts.index_3 %Mexperts.gate_up_proj_bias %Mexperts.sort\n"
+    "to %Mexperts.to_1 %Mexperts.index dtype=model\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$h,$2]\n"
+    "order %Mexperts.gate_up_proj_bias\n"
+    "grouped_mm %Mexperts.grouped_mm %Mexperts.to_1 %Mexperts.gate_up_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add %Mexperts.grouped_mm %Mexperts.index_3 inplace=1\n"
+    "slice %Mexperts.slice %Mexperts.add dim=1 step=2\n"
+    "slice %Mexperts.slice_1 %Mexperts.add dim=1 start=1 step=2\n"
+    "clamp %Mexperts.clamp %Mexperts.slice max=7.0\n"
+    "clamp %Mexperts.clamp_1 %Mexperts.slice_1 min=-7.0 max=7.0\n"
+    "mul %Mexperts.scaled %Mexperts.clamp scalar=1\n"
+    "sigmoid %Mexperts.sigmoid %Mexperts.scaled\n"
+    "mul %Mexperts.glu %Mexperts.clamp %Mexperts.sigmoid\n"
+    "add %Mexperts.add_1 %Mexperts.clamp_1 scalar=1\n"
+    "mul %Mexperts.mul %Mexperts.add_1 %Mexperts.glu\n"
+    "drop %Mexperts.grouped_mm %Mexperts.add %Mexperts.clamp %Mexperts.clamp_1\n"
+    "parameter %Mexperts.down_proj_bias shape=[$e,$h]\n"
+    "index %Mexperts.index_4 %Mexperts.down_proj_bias %Mexperts.sort\n"
+    "drop %Mexperts.index_3\n"
+    "to %Mexperts.to_2 %Mexperts.mul dtype=model\n"
+    "parameter %Mexperts.down_proj shape=[$e,$m,$h]\n"
+    "order %Mexperts.down_proj_bias @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "grouped_mm %Mexperts.grouped_mm_1 %Mexperts.to_2 %Mexperts.down_proj %Mexperts.cumsum\n"
+    "add %Mexperts.add_2 %Mexperts.grouped_mm_1 %Mexperts.index_4 inplace=1\n"
+    "drop %Mexperts.mul\n"
+    "<grouped_sum>"
+    "reshape %Mreshape_1 %o shape=[N,S,$h]\n"
+    "drop %Aweights %m %Mrouter.linear %C\n"
+    "add @add_1 @add %Mreshape_1\n"
+    "drop{l %x} %Mrouter.softmax %o\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
 /* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
@@ -191,6 +331,13 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
     "<last_norm>", 1, 2},
+  {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
+    "<last_norm>", 0, 8},
+  {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
+    "<norm_1><oss_attention><norm_2><oss_experts>",
+    "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
+    "%Brotary_emb.to_3\n", 0, 4},
 };
 /* clang-format on */
 

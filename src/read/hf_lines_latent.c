@@ -4,13 +4,13 @@
 
 /* clang-format off */
 static const vram__hf_part vram__hf_latent_parts[] = {
-  /* C: queries are compressed, too; I: pairs of neighbours are rotated */
+  /* 'c: queries are compressed, too; 'p: pairs of neighbours are rotated */
   {"latent",
-    "{Clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
+    "{'clinear @self_attn.q_a_proj %n out_features=$a{!b bias=0}\n"
     "&@self_attn.q_a_layernorm|@self_attn.q_a_proj|a|$a|@self_attn.q_a_proj\n"
     "linear @self_attn.q_b_proj %a out_features=$Q bias=0\n}"
-    "{!Clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
-    "view @self_attn.view @self_attn.{Cq_b_proj}{!Cq_proj} shape=[N,S,$n,$d]\n"
+    "{!'clinear @self_attn.q_proj %n out_features=$Q bias=0\n}"
+    "view @self_attn.view @self_attn.{'cq_b_proj}{!'cq_proj} shape=[N,S,$n,$d]\n"
     "transpose @self_attn.transpose @self_attn.view dim0=1 dim1=2\n"
     "split @self_attn.q_pass,@self_attn.q_rot @self_attn.transpose "
     "split_size_or_sections=$y,$j dim=-1\n"
@@ -20,7 +20,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "&@self_attn.kv_a_layernorm|@self_attn.kv_nope|c|$c|@self_attn.kv_nope\n"
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
-    "{I<latent_pairs>}{!I<latent_halves>}"
+    "{'p<latent_pairs>}{!'p<latent_halves>}"
     "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
@@ -98,16 +98,16 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "contiguous @self_attn.contiguous_1 @self_attn.reshape_1\n"
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n @self_attn.{Cq_b_proj}{!Cq_proj} @self_attn.view @self_attn.transpose "
+    "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
 };
 
-/* flags as in hf_lines_experts.c; K and I where their keys are missing */
+/* flags as in hf_lines_experts.c; K and 'p where their keys are missing */
 static const vram__hf_lines vram__hf_latent_rows[] = {
-  {"deepseek_v3", "KI", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+  {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
     "<last_norm>", 0, 8},
 };

@@ -24,9 +24,9 @@ static void vram__hf_latent_numbers(vram__hf_pen *w) {
   vram__hf_put_number(w, 'b', pass + c->v_head_dim);
   vram__hf_put_number(w, 'B', c->heads * (pass + c->v_head_dim));
   vram__hf_put_number(w, 'O', c->heads * c->v_head_dim);
-  *vram__hf_flag_of(w, 'C') = c->q_lora_rank != 0;
-  *vram__hf_flag_of(w, 'I') =
-      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_flag_of(w, 'I'));
+  *vram__hf_mixer_flag(w, 'c') = c->q_lora_rank != 0;
+  *vram__hf_mixer_flag(w, 'p') =
+      (uint8_t)vram__hf_bool(&w->h, "rope_interleave", *vram__hf_mixer_flag(w, 'p'));
   if (c->kv_heads != c->heads)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "latent attention with fewer heads of keys: ", "num_key_value_heads");
@@ -59,11 +59,95 @@ static void vram__hf_group_numbers(vram__hf_pen *w) {
   *vram__hf_flag_of(w, '6') = groups == 1;
 }
 
+/* hf_lines_state.c, Mamba-2: l what in_proj gives, I its inner width, C what the convolution goes
+   along, L its kernel, P its padding, H heads of D and q for each of u groups, o states, x of all
+   groups, w the inner width of one, A tokens of a chunk, X one less, c chunks, y one more, Z all
+   their tokens, z those that are padded */
+static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
+  vram__hf_ssm s;
+  uint64_t chunks;
+  vram__hf_mamba2_sizes(&w->h, &s);
+  if (!s.heads || s.inner % s.heads || !s.groups || s.heads % s.groups || s.inner % s.groups ||
+      !s.state || !s.kernel || !s.chunk) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "heads, groups, a state, a kernel or a chunk");
+    return;
+  }
+  chunks = tokens / s.chunk + (tokens % s.chunk != 0);
+  vram__hf_put_number(w, 'l', s.inner + s.conv + s.heads);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'C', s.conv);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'H', s.heads);
+  vram__hf_put_number(w, 'D', s.inner / s.heads);
+  vram__hf_put_number(w, 'q', s.heads / s.groups);
+  vram__hf_put_number(w, 'u', s.groups);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, 'x', s.groups * s.state);
+  vram__hf_put_number(w, 'w', s.inner / s.groups);
+  vram__hf_put_number(w, 'A', s.chunk);
+  vram__hf_put_number(w, 'X', s.chunk - 1);
+  vram__hf_put_number(w, 'c', chunks);
+  vram__hf_put_number(w, 'y', chunks + 1);
+  vram__hf_put_number(w, 'Z', vram__product_or_overflow(chunks, s.chunk));
+  vram__hf_put_number(w, 'z', chunks * s.chunk - tokens);
+  *vram__hf_mixer_flag(w, 's') = chunks == 1;
+  *vram__hf_mixer_flag(w, 'v') = chunks * s.chunk != tokens;
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'o') = (uint8_t)s.out_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+  *vram__hf_mixer_flag(w, 'n') = (uint8_t)s.has_norm;
+  *vram__hf_mixer_flag(w, 'p') = (uint8_t)vram__hf_bool(&w->h, "mamba_norm_before_gate", 1);
+}
+
+/* The same of Mamba: * the rank of time steps, x what x_proj gives. */
+static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  vram__hf_ssm s;
+  vram__hf_mamba_sizes(&w->h, &s);
+  if (!s.inner || !s.state || !s.kernel || !s.rank) {
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
+                  "a width, a state, a kernel or time steps");
+    return;
+  }
+  vram__hf_put_number(w, 'l', 2 * s.inner);
+  vram__hf_put_number(w, 'I', s.inner);
+  vram__hf_put_number(w, 'L', s.kernel);
+  vram__hf_put_number(w, 'P', s.kernel - 1);
+  vram__hf_put_number(w, 'o', s.state);
+  vram__hf_put_number(w, '*', s.rank);
+  vram__hf_put_number(w, 'x', s.rank + 2 * s.state);
+  *vram__hf_mixer_flag(w, 'c') = !s.conv_bias;
+  *vram__hf_mixer_flag(w, 'b') = (uint8_t)s.in_bias;
+  *vram__hf_mixer_flag(w, 'r') = (uint8_t)vram__hf_bool(&w->h, "residual_in_fp32", 1);
+}
+
+/* Short convolutions (LFM2): L their kernel, P its padding, l what in_proj gives; u: biases. */
+static void vram__hf_conv_numbers(vram__hf_pen *w) {
+  const uint64_t kernel = vram__hf_number(&w->h, "conv_L_cache", 3);
+  if (!kernel)
+    vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no convolution has such a kernel: ", "conv_L_cache");
+  vram__hf_put_number(w, 'L', kernel);
+  vram__hf_put_number(w, 'P', kernel - 1);
+  vram__hf_put_number(w, 'l', 3 * w->c.hidden);
+  *vram__hf_mixer_flag(w, 'u') = (uint8_t)vram__hf_bool(&w->h, "conv_bias", 0);
+}
+
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
     vram__hf_group_numbers(w);
+    *vram__hf_flag_of(w, 'q') |= *vram__hf_flag_of(w, '4');
+  }
+  if (vram__hf_has(h, VRAM__HF_MAMBA2 | VRAM__HF_FALCON_H1))
+    vram__hf_mamba2_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_JAMBA))
+    vram__hf_mamba_numbers(w);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    vram__hf_conv_numbers(w);
   vram__hf_put_number(w, 's', vram__hf_shared_width(h));
 }

@@ -7,8 +7,10 @@
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
-     {c...}  only where flag c is set, {!c...} only where it is not
+     {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
+             hf_lines_state.c and hf_lines_latent.c
      <name|argument|...>       a part, where %1, %2, ... are the arguments
+     <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
      &path|input|c|size|drop   a norm of so many elements; its output's name becomes %c. drop: what
                                goes with its input, which autocast gives another dtype, - nothing;
@@ -27,10 +29,12 @@ static vram__hf_book vram__hf_book_of(uint32_t i) {
   return i == 0   ? vram__hf_decoders()
          : i == 1 ? vram__hf_expert_decoders()
          : i == 2 ? vram__hf_latent_decoders()
-         : i == 3 ? vram__hf_denoisers()
+         : i == 3 ? vram__hf_state_decoders()
+         : i == 4 ? vram__hf_denoisers()
+         : i == 5 ? vram__hf_videos()
                   : vram__hf_encoders();
 }
-enum { VRAM__HF_BOOKS = 5 };
+enum { VRAM__HF_BOOKS = 7 };
 
 VRAM__FN const vram__hf_lines *vram__hf_lines_find(const char *type) {
   uint32_t i, k;
@@ -82,10 +86,10 @@ static void vram__hf_letters(vram__hf_pen *w, vram__hf_target *t, const char *s)
 
 /* Behind a bracket: what its flag says, and where its text begins. */
 static const char *vram__hf_condition(vram__hf_pen *w, const char *s) {
-  const int is_not = *s == '!';
+  const int is_not = *s == '!', is_mixer = s[is_not] == '\'';
   uint32_t depth = 1;
-  s += is_not;
-  if ((*vram__hf_flag_of(w, *s) != 0) != is_not)
+  s += is_not + is_mixer;
+  if ((*(is_mixer ? vram__hf_mixer_flag(w, *s) : vram__hf_flag_of(w, *s)) != 0) != is_not)
     return s + 1;
   for (s++; *s && depth; s++)
     depth += (uint32_t)(*s == '{') - (uint32_t)(*s == '}');
@@ -98,9 +102,27 @@ static const char *vram__hf_module(vram__hf_pen *w, const char *s);
 static const char *vram__hf_dropout(vram__hf_pen *w, const char *s);
 static const char *vram__hf_rename(vram__hf_pen *w, const char *s);
 
+/* Is it the dim S, and not a letter of a word? */
+static int vram__hf_is_dim(const char *s) {
+  return vram__text_holds("[,*=", 4, s[-1]) && vram__text_holds(",]*\n ", 5, s[1]);
+}
+
+/* S, where lines are made for a number of tokens: the number, times $c if it stands behind. */
+static const char *vram__hf_tokens_say(vram__hf_pen *w, vram__hf_target *t, const char *s) {
+  const int is_product = s[1] == '*' && s[2] == '$' && s[3];
+  const uint64_t factor = is_product ? *vram__hf_number_of(w, s[3]) : 1;
+  char digits[24];
+  uint32_t n = 0;
+  vram__text_putu(digits, sizeof digits, &n,
+                  vram__product_or_overflow(*vram__hf_number_of(w, 'S'), factor));
+  vram__hf_letters(w, t, digits);
+  return s + (is_product ? 4 : 1);
+}
+
 /* The lines from s on up to one of the letters in `ends`, put in; where they end. */
 VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const char *s,
                                   const char *ends) {
+  const char *const begin = s;
   char digits[24], plain[2] = {0, 0};
   uint32_t n = 0;
   while (*s && !vram__text_holds(ends, vram__text_len(ends), *s)) {
@@ -140,6 +162,13 @@ VRAM__FN const char *vram__hf_say(vram__hf_pen *w, vram__hf_target *t, const cha
     case '~':
       s = vram__hf_rename(w, s);
       continue;
+    case 'S':
+      if (*vram__hf_mixer_flag(w, 't') && s > begin && vram__hf_is_dim(s)) {
+        s = vram__hf_tokens_say(w, t, s);
+        continue;
+      }
+      vram__hf_letters(w, t, "S");
+      break;
     default:
       plain[0] = *s;
       vram__hf_letters(w, t, plain);
@@ -200,6 +229,20 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
+static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
+  const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
+  const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
+  uint64_t i;
+  for (i = 0; part && i < rounds && !w->h.result; i++) {
+    *vram__hf_number_of(w, '#') = i;
+    *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
+    vram__hf_say(w, t, part->lines, "");
+  }
+}
+
 /* <name|argument|...>: its lines; of a cache and masks in a generation hf_generate.c has them. */
 static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const char *s) {
   const vram__hf_part *part;
@@ -211,6 +254,10 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   for (n = len; s[n] && s[n] != '>'; n++)
     if (s[n] == '|' && arguments < sizeof call.argument / sizeof *call.argument)
       call.argument[arguments++] = s + n + 1;
+  if (*s == '*' || *s == '#') {
+    vram__hf_rounds(w, t, s, len);
+    return s + n + (s[n] != 0);
+  }
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))

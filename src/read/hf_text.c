@@ -235,7 +235,9 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  if (c->experts && (!used || used > c->experts))
+  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
+    continue;
+  if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
 }
@@ -286,7 +288,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
   vram__hf_set(w, 'A', "@self_attn.");
-  *vram__hf_flag_of(w, 'P') = (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
+  *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
+                              (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
                               (*vram__hf_flag_of(w, '^') && w->c.sliding_layers && !slides);
   if (*vram__hf_flag_of(w, 'G'))
     vram__hf_part_layer(w, slides);
@@ -301,6 +304,7 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
   vram__hf_set(w, 'r', slides && *vram__hf_flag_of(w, 'R') ? "%Brotary_emb_local" : "%Brotary_emb");
+  *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
 }
@@ -319,6 +323,7 @@ static uint64_t vram__hf_tokens(const vram__hf *h) {
 static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_sizes *sizes,
                           vram_error *e) {
   uint32_t i;
+  int is_mixer = 0; /* behind ': flags of mixers */
   vram__hf_read(&w->h, f, &w->c, e);
   if (!w->h.result)
     w->row = vram__hf_lines_find(w->c.family);
@@ -327,9 +332,14 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
     return;
   }
   for (i = 0; w->row->flags[i]; i++)
-    *vram__hf_flag_of(w, w->row->flags[i]) = 1;
+    if (w->row->flags[i] == '\'')
+      is_mixer = 1;
+    else
+      *(is_mixer ? vram__hf_mixer_flag(w, w->row->flags[i])
+                 : vram__hf_flag_of(w, w->row->flags[i])) = 1;
   w->norm = vram__hf_part_find(w->row->norm, vram__text_len(w->row->norm));
   vram__hf_set(w, 'B', "model.");
+  vram__hf_set(w, 'T', "model");
   vram__hf_set(w, 'N', "%Blayers.");
   vram__hf_activation(w);
   vram__hf_rope(w);
@@ -411,7 +421,7 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
-               "dim N=$N S=$S\n",
+               "dim N=$N{!'t S=$S}\n",
                "");
   vram__hf_kinds(w);
   vram__hf_set(w, 'I', "input_ids");

@@ -1,6 +1,6 @@
 /* >>read/onnx    ONNX (onnx.proto): initializers, nodes, and what is said of values between
-   Field numbers are onnx.proto's. Subgraphs of attributes and functions of the model are skipped,
-   so that nothing here is recursive. */
+   Field numbers are onnx.proto's. Of the graphs within nodes what they hold is counted; functions
+   of the model are skipped. */
 #include "read/read.h"
 
 static void vram__onnx_value(vram_file *f, vram__reader *r, const vram__proto *p, const char *name,
@@ -80,8 +80,62 @@ static void vram__onnx_attribute_tensor(vram_file *f, vram__reader *r, const vra
   vram__onnx_tensor(f, r, p->behind, a->tensor);
 }
 
-/* AttributeProto: name 1, f 2, i 3, s 4, t 5, floats 7, ints 8. */
-static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
+/* ---- graphs within nodes: the bodies of If, Loop and Scan ---- */
+
+enum { VRAM__ONNX_INNER = 8 }; /* so deep at most */
+
+/* A constant of a body; those that are no floating-point numbers are sizes and bounds. */
+static void vram__onnx_inner_tensor(vram_file *f, vram__reader *r, uint64_t end,
+                                    vram_file_node *n) {
+  vram_file_tensor t;
+  vram__memory_zero(&t, sizeof t);
+  t.name = "";
+  if (vram__onnx_tensor(f, r, end, &t) || vram_dtype_get_info(t.dtype)->kind != VRAM_KIND_FLOAT)
+    return;
+  n->inner_numel = vram__sum_or_overflow(n->inner_numel, t.numel);
+  if (n->inner_numel > INT64_MAX)
+    vram__reader_fail(r, VRAM_ERR_OVERFLOW, n->offset, "the inner graphs have too many elements");
+}
+
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n);
+
+/* AttributeProto of a node in a body: t 5, g 6, graphs 11. */
+static void vram__onnx_inner_attribute(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                                       vram_file_node *n) {
+  vram__proto p;
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+    else if (p.tag == VRAM__PROTO_B(6) || p.tag == VRAM__PROTO_B(11))
+      vram__onnx_inner(f, r, p.behind, depth + 1, n);
+}
+
+/* GraphProto: node 1, initializer 5. */
+static void vram__onnx_inner(vram_file *f, vram__reader *r, uint64_t end, uint32_t depth,
+                             vram_file_node *n) {
+  vram__proto p, node;
+  if (depth == VRAM__ONNX_INNER) {
+    vram__reader_fail(r, VRAM_ERR_LIMIT, vram__reader_offset(r), "graphs within graphs, 8 deep");
+    return;
+  }
+  vram__proto_begin(&p, end);
+  while (vram__proto_next(&p, r))
+    if (p.tag == VRAM__PROTO_B(1)) {
+      n->inner_nodes++;
+      vram__proto_begin(&node, p.behind);
+      while (vram__proto_next(&node, r))
+        if (node.tag == VRAM__PROTO_B(5))
+          vram__onnx_inner_attribute(f, r, node.behind, depth, n);
+    } else if (p.tag == VRAM__PROTO_B(5))
+      vram__onnx_inner_tensor(f, r, p.behind, n);
+}
+
+/* ---- nodes ---- */
+
+/* AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, graphs 11. */
+static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end, vram_file_node *n,
                                  vram_file_attribute *a) {
   vram__onnx_ints ints;
   uint32_t len = 0;
@@ -110,6 +164,10 @@ static void vram__onnx_attribute(vram_file *f, vram__reader *r, uint64_t end,
       break;
     case VRAM__PROTO_B(5):
       vram__onnx_attribute_tensor(f, r, &p, a);
+      break;
+    case VRAM__PROTO_B(6):
+    case VRAM__PROTO_B(11):
+      vram__onnx_inner(f, r, p.behind, 0, n);
       break;
     case VRAM__PROTO_TAG(7, VRAM__PROTO_FOUR):
     case VRAM__PROTO_B(7):
@@ -165,7 +223,7 @@ static void vram__onnx_node(vram_file *f, vram__reader *r, uint64_t end) {
       a->name = "";
       *attribute = a;
       attribute = &a->next;
-      vram__onnx_attribute(f, r, p.behind, a);
+      vram__onnx_attribute(f, r, p.behind, n, a);
     }
   }
   if (!r->result && !n->op_len)

@@ -353,6 +353,15 @@ enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
+VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
+
+/* Sizes of a mixer with a state. */
+typedef struct vram__hf_ssm {
+  uint64_t inner, state, groups, kernel, heads, conv, chunk, rank;
+  int in_bias, out_bias, conv_bias, has_norm;
+} vram__hf_ssm;
+VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s);
+VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s);
 VRAM__FN int vram__hf_o_bias(vram__hf *h);
 VRAM__FN int vram__hf_mlp_bias(vram__hf *h);
 VRAM__FN double vram__hf_rotary_share(const vram__hf *h);
@@ -390,7 +399,9 @@ VRAM__FN vram__hf_book vram__hf_decoders(void);
 VRAM__FN vram__hf_book vram__hf_expert_decoders(void);
 VRAM__FN vram__hf_book vram__hf_encoders(void);
 VRAM__FN vram__hf_book vram__hf_latent_decoders(void);
+VRAM__FN vram__hf_book vram__hf_state_decoders(void);
 VRAM__FN vram__hf_book vram__hf_denoisers(void);
+VRAM__FN vram__hf_book vram__hf_videos(void);
 
 /* What writes lines, with the letters that they put in (hf_pen.c says which there are). */
 enum {
@@ -421,7 +432,7 @@ typedef struct vram__hf_pen {
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
-  uint8_t flag[128];
+  uint8_t flag[256];
   uint32_t used;
   char text[1024]; /* what the sink has not got yet */
 } vram__hf_pen;
@@ -431,6 +442,10 @@ static inline uint64_t *vram__hf_number_of(vram__hf_pen *w, char c) {
 }
 static inline uint8_t *vram__hf_flag_of(vram__hf_pen *w, char c) {
   return w->flag + ((uint8_t)c & 127);
+}
+/* of mixers, a set of its own */
+static inline uint8_t *vram__hf_mixer_flag(vram__hf_pen *w, char c) {
+  return w->flag + 128 + ((uint8_t)c & 127);
 }
 static inline char *vram__hf_name_of(vram__hf_pen *w, char c) { return w->name[(uint8_t)c & 127]; }
 
@@ -475,6 +490,33 @@ VRAM__FN void vram__diffusers_enter(vram__hf_pen *w, const char *path);
 VRAM__FN void vram__diffusers_lines(vram__hf_pen *w, const char *lines);
 VRAM__FN void vram__diffusers_number(vram__hf_pen *w, char name, uint64_t n);
 VRAM__FN void vram__diffusers_flag(vram__hf_pen *w, char name, int is);
+
+/* Blocks one after the other: where they are, the key of their number (and what it is where it is
+   missing), their lines, and which of their names the next one takes. */
+typedef struct vram__denoiser_blocks {
+  const char *path, *count;
+  uint32_t none;
+  const char *lines[4];
+  const char *x, *y, *z;
+} vram__denoiser_blocks;
+
+typedef struct vram__denoiser_row {
+  const char *kind, *flags;
+  /* what letters are, in this order: "n=num_attention_heads:24" a key and what it is where it is
+     missing, "c=n*d" an expression, from left to right, "h~sample_size:128" only where no option
+     says it, "?g=guidance_embeds:0" a flag */
+  const char *numbers;
+  const char *plain; /* "key=value key=": keys that must be missing or so */
+  void (*begin)(vram__hf_pen *w);
+  void (*block)(vram__hf_pen *w, uint64_t i);
+  const char *head[2];
+  const char *x, *y, *e;
+  vram__denoiser_blocks blocks[2];
+  const char *end, *each, *out; /* each: said of every block behind `end` */
+} vram__denoiser_row;
+
+/* video.c: its rows; NULL: behind the last one */
+VRAM__FN const vram__denoiser_row *vram__video_row(uint32_t i);
 
 /* denoiser.c: is it a class with a row there? Its lines. */
 VRAM__FN int vram__denoiser_is(const vram_file_text *kind);

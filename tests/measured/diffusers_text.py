@@ -2,10 +2,10 @@
 """Writes tests/golden/diffusers_text.inc: digests of the texts that tools/export_text.py writes of modules of diffusers, and
 of text encoders, in eval mode.
 
-    diffusers_text.py CONFIG.json:H,W,S ... >OUT     sizes of the latents, tokens; needs diffusers 0.42, transformers 5.23
+    diffusers_text.py CONFIG.json:H,W,S,F ... >OUT   sizes of the latents, tokens, frames; needs diffusers 0.42, transformers 5.23
     diffusers_text.py OLD.inc >OUT                   the configs of such a file anew
 
-Texts are compared as tests/measured/hf_text.py says.
+Texts are compared as tests/measured/hf_text.py says, without `keep`: what an output is a view of lives no longer than it.
 """
 
 import json, os, re, sys, warnings
@@ -34,7 +34,7 @@ def image(c, N, H, W):
     return torch.zeros(N, c["in_channels"], H, W)
 
 
-def sd3(c, N, H, W, S):
+def sd3(c, N, H, W, S, F):
     return dict(
         hidden_states=image(c, N, H, W),
         **text_of(c, N, S),
@@ -43,7 +43,7 @@ def sd3(c, N, H, W, S):
     )
 
 
-def flux(c, N, H, W, S):
+def flux(c, N, H, W, S, F):
     x = dict(
         hidden_states=packed(c, N, H, W),
         **text_of(c, N, S),
@@ -55,7 +55,7 @@ def flux(c, N, H, W, S):
     return dict(x, guidance=torch.zeros(N)) if c["guidance_embeds"] else x
 
 
-def pixart(c, N, H, W, S):
+def pixart(c, N, H, W, S, F):
     x = dict(
         hidden_states=image(c, N, H, W),
         encoder_hidden_states=torch.zeros(N, S, c["caption_channels"]),
@@ -67,7 +67,7 @@ def pixart(c, N, H, W, S):
     return x
 
 
-def dit(c, N, H, W, S):
+def dit(c, N, H, W, S, F):
     return dict(
         hidden_states=image(c, N, H, W),
         timestep=torch.zeros(N, dtype=LONG),
@@ -75,7 +75,7 @@ def dit(c, N, H, W, S):
     )
 
 
-def qwen(c, N, H, W, S):
+def qwen(c, N, H, W, S, F):
     return dict(
         hidden_states=packed(c, N, H, W),
         **text_of(c, N, S),
@@ -84,25 +84,62 @@ def qwen(c, N, H, W, S):
     )
 
 
-def tokens(c, N, H, W, S):
+def wan(c, N, H, W, S, F):
+    return dict(
+        hidden_states=torch.zeros(N, c["in_channels"], F, H, W),
+        timestep=torch.zeros(N, dtype=LONG),
+        encoder_hidden_states=torch.zeros(N, S, c["text_dim"]),
+    )
+
+
+def ltx(c, N, H, W, S, F):
+    return dict(
+        hidden_states=torch.zeros(N, F * H * W, c["in_channels"]),
+        encoder_hidden_states=torch.zeros(N, S, c["caption_channels"]),
+        timestep=torch.zeros(N, dtype=LONG),
+        encoder_attention_mask=torch.zeros(N, S),
+    )
+
+
+def cog(c, N, H, W, S, F):
+    x = dict(
+        hidden_states=torch.zeros(N, F, c["in_channels"], H, W),
+        encoder_hidden_states=torch.zeros(N, S, c["text_embed_dim"]),
+        timestep=torch.zeros(N, dtype=LONG),
+    )
+    if c["use_rotary_positional_embeddings"]:
+        tokens = F * (H // 2) * (W // 2)
+        x.update({k: torch.zeros(tokens, c["attention_head_dim"]) for k in ("cos", "sin")})
+    return x
+
+
+def tokens(c, N, H, W, S, F):
     return dict(input_ids=torch.zeros(N, S, dtype=LONG))
 
 
-def added(m, H, W, resolution=None, aspect_ratio=None, **x):
+def added(m, H, W, F, resolution=None, aspect_ratio=None, **x):
     return m(**x, added_cond_kwargs=dict(resolution=resolution, aspect_ratio=aspect_ratio), return_dict=False)[0]
 
 
-def shaped(m, H, W, **x):
+def shaped(m, H, W, F, **x):
     shapes = [[(1, H // 2, W // 2)]] * x["hidden_states"].shape[0]
     return m(**x, img_shapes=shapes, return_dict=False)[0]
 
 
-def plain(m, H, W, **x):
+def plain(m, H, W, F, **x):
     return m(**x, return_dict=False)[0]
 
 
-def first(m, H, W, **x):
+def first(m, H, W, F, **x):
     return m(**x)[0]
+
+
+def framed(m, H, W, F, **x):
+    return m(**x, num_frames=F, height=H, width=W, rope_interpolation_scale=(1.0, 32, 32), return_dict=False)[0]
+
+
+def turned(m, H, W, F, cos=None, sin=None, **x):
+    return m(**x, image_rotary_emb=None if cos is None else (cos, sin), return_dict=False)[0]
 
 
 # class: its arguments of a config, batch and sizes; how it is called
@@ -112,6 +149,9 @@ CLASSES = {
     "PixArtTransformer2DModel": (pixart, added),
     "DiTTransformer2DModel": (dit, plain),
     "QwenImageTransformer2DModel": (qwen, shaped),
+    "WanTransformer3DModel": (wan, plain),
+    "LTXVideoTransformer3DModel": (ltx, framed),
+    "CogVideoXTransformer3DModel": (cog, turned),
     "T5EncoderModel": (tokens, first),
     "MT5EncoderModel": (tokens, first),
     "UMT5EncoderModel": (tokens, first),
@@ -125,18 +165,18 @@ def module(c):
     return kind(kind.config_class(**c))
 
 
-def exported(c, H, W, S):
+def exported(c, H, W, S, F):
     arguments, call = CLASSES[c.get("_class_name") or c["architectures"][0]]
     with torch.no_grad(), without_memory():
         m = built(lambda: module(c)).eval()
-        made = Loaded(m, lambda N=2: arguments(c, N, H, W, S), lambda **x: call(m, H, W, **x))
-        return export(made)[0]
+        made = Loaded(m, lambda N=2: arguments(c, N, H, W, S, F), lambda **x: call(m, H, W, F, **x))
+        return re.sub(r"^keep .*\n", "", export(made)[0], flags=re.M)
 
 
 def configs(a):
     if a.endswith(".inc"):
         with open(a) as f:
-            for s, sizes in re.findall(r'^\{("(?:[^"\\]|\\.)*"), (\d+, \d+, \d+),', f.read(), re.M):
+            for s, sizes in re.findall(r'^\{("(?:[^"\\]|\\.)*"), (\d+, \d+, \d+, \d+),', f.read(), re.M):
                 yield json.loads(json.loads(s)), tuple(int(n) for n in sizes.split(", "))
         return
     path, _, sizes = a.rpartition(":")
@@ -148,13 +188,14 @@ def configs(a):
 
 def main():
     warnings.simplefilter("ignore")
-    print("/* Files config.json, sizes H, W and S, and the lines of the text that the exporter writes of them")
+    print("/* Files config.json, sizes H, W, S and F, and the lines of the text that the exporter writes of them")
     print("   (tests/measured/diffusers_text.py): how many, and their digest. */")
     print("/* clang-format off */")
     for a in sys.argv[1:]:
-        for c, (H, W, S) in configs(a):
-            n, h = digest(exported(c, H, W, S))
-            print("{%s, %d, %d, %d, %d, UINT64_C(0x%016x)}," % (json.dumps(json.dumps(c, separators=(",", ":"))), H, W, S, n, h))
+        for c, sizes in configs(a):
+            n, h = digest(exported(c, *sizes))
+            row = json.dumps(json.dumps(c, separators=(",", ":"))), *sizes, n, h
+            print("{%s, %d, %d, %d, %d, %d, UINT64_C(0x%016x)}," % row)
     print("/* clang-format on */")
 
 

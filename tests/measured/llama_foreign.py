@@ -3,6 +3,7 @@
 usage: llama_foreign.py ARCH,ARCH|all FILES RUNS SEED [DEVICES]   compares; prints what differs
        llama_foreign.py --golden                                  writes tests/golden/llama_foreign.txt
        llama_foreign.py --golden more                             writes tests/golden/llama_more.txt: three runs of each
+       llama_foreign.py --golden states                           writes tests/golden/llama_states.txt: six of each
 
 WORK (a folder) has three programs, made from tests/measured/llama_foreign.cpp with the source of llama.cpp 0c1e570 (vendor/ of
 the sdist llama-cpp-python 0.3.36): `say-cpu` with libllama, ggml-base and ggml-cpu (AVX2, no AVX-512); `say-cuda` with
@@ -969,6 +970,22 @@ def _(r):
     return d, QKV + B + tie(r) + r.choice(["", "|attn_sinks"])
 
 
+def _pattern(r, d, x):
+    a = d["general.architecture"]
+    d[f"{a}.attention.sliding_window"] = r.choice([512, 4096])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 3 != 2 for i in range(d[f"{a}.block_count"])]
+    d[f"{a}.swiglu_clamp_exp"] = [7.0] * d[f"{a}.block_count"]
+
+
+simple("spark2_5", free_head=True)
+simple("maple", free_head=True, moe={})
+simple("muse-glimmer", free_head=True, extra={"logit_scale": 0.5, "attention.sliding_window": 1024})
+simple("qwen3tts", free_head=True, extra={"rope.dimension_sections": [24, 20, 20, 0], "n_deepstack_layers": 0})
+simple("nanbeige", absent=QKV + B + "|rope_freqs")
+varied("spark2_5", _pattern)
+varied("maple", _pattern)
+
+
 def t5(name):
     @add(name)
     def _(r, name=name):
@@ -1114,6 +1131,92 @@ def _(r):
     d, _ = rwkv(r, a, eps="rms")
     d[a + ".token_shift_count"] = 1
     return d, "time_mix_ln" if r.random() < 0.7 else "nothing"
+
+
+def indexed(r, a):
+    d = moe(r, base(r, a, gqa=False))
+    d[a + ".attention.head_count_kv"] = 1
+    d[a + ".expert_shared_count"] = r.choice([1, 2])
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.5])
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_gating_func"] = 2
+    d[a + ".attention.q_lora_rank"] = 768
+    d[a + ".attention.kv_lora_rank"] = 512
+    d[a + ".rope.dimension_count"] = 64
+    d[a + ".attention.key_length"] = 576
+    d[a + ".attention.value_length"] = 512
+    d[a + ".attention.key_length_mla"] = 192
+    d[a + ".attention.value_length_mla"] = 128
+    d[a + ".attention.indexer.head_count"] = r.choice([32, 64])
+    d[a + ".attention.indexer.key_length"] = 128
+    d[a + ".attention.indexer.top_k"] = r.choice([128, 2048])
+    return d
+
+
+@add("deepseek32")
+def _(r):
+    return indexed(r, "deepseek32"), "nothing" + tie(r)
+
+
+@add("glm-dsa")
+def _(r):
+    d = indexed(r, "glm-dsa")
+    n = d["glm-dsa.block_count"]
+    if r.random() < 0.7:
+        d["glm-dsa.attention.indexer.types"] = [int(i % 3 == 0 or r.random() < 0.3) for i in range(n)]
+    return d, "nothing"
+
+
+def sliding(r, d):
+    a = d["general.architecture"]
+    n = d[f"{a}.block_count"]
+    d[f"{a}.attention.sliding_window"] = r.choice([128, 512])
+    d[f"{a}.attention.sliding_window_pattern"] = [i % 4 != 0 for i in range(n)]
+    d[f"{a}.rope.freq_base_swa"] = 10000.0
+    return d
+
+
+@add("mimo2")
+def _(r):
+    a = "mimo2"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=r.choice([128, 192]))))
+    if d[a + ".attention.key_length"] == 192:
+        d[a + ".attention.value_length"] = 128
+        d[a + ".attention.head_count"] = n = r.choice([8, 16])
+        d[a + ".attention.head_count_kv"] = r.choice([1, 2, n // 8])
+    if r.random() < 0.5:
+        d[a + ".attention.value_scale"] = 0.707
+    return d, (QKV if r.random() < 0.7 else "nothing") + r"|attn_.*bias|blk\.0\.(ffn_.*exp|attn_sinks)|blk\.[1-9]\.ffn_(up|gate|down)\.|blk\.0\.ffn_gate_inp"
+
+
+@add("step35")
+def _(r):
+    a = "step35"
+    d = sliding(r, moe(r, base(r, a, free_head=True, heads=128), shared=True))
+    n = d[a + ".block_count"]
+    d[a + ".rope.dimension_count_swa"] = 128
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 3.0])
+    h = d[a + ".attention.head_count"]
+    d[a + ".attention.head_count"] = [h if i % 4 == 0 else 2 * h for i in range(n)]
+    if r.random() < 0.5:
+        d[a + ".swiglu_clamp_exp"] = [7.0 * (i == n - 1) for i in range(n)]
+        d[a + ".swiglu_clamp_shexp"] = [7.0 * (i == n - 1) for i in range(n)]
+    some = r"blk\.0\.ffn_(.*exp|gate_inp)|blk\.[1-9]\.ffn_(up|gate|down)\."
+    return d, QKV + "|" + some + ("|attn_gate" if r.random() < 0.3 else "")
+
+
+@add("plamo2")
+def _(r):
+    a = "plamo2"
+    d = ssm(r, base(r, a, heads=128), True)
+    n = d[a + ".block_count"]
+    k = d[a + ".attention.head_count_kv"]
+    d[a + ".ssm.group_count"] = 0
+    d[a + ".attention.head_count_kv"] = [k if i % 2 else 0 for i in range(n)]
+    d[a + ".attention.key_length"] = d[a + ".attention.value_length"] = 128
+    return d, "nothing" + tie(r)
 
 
 def setting(r, dev):
@@ -1329,14 +1432,21 @@ EDGES = {
 MORE = """deepseek2 mistral4 nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert gemma-embedding dream
 llada llada-moe rnd1 phi2 phimoe grok dbrx olmo apertus refact jais arctic deci smallthinker bailingmoe2 minicpm3 plm exaone-moe
 afmoe laguna cohere2moe grovemoe plamo plamo3 openelm chameleon cogvlm bitnet t5 t5encoder mellum jais2 hunyuan_vl hy_v3 paddleocr
-granite_swa deepseek2-ocr llama-embed"""
+granite_swa deepseek2-ocr llama-embed spark2_5 maple muse-glimmer nanbeige"""
+STATES = """qwen3next qwen35 qwen35moe kimi-linear falcon-h1 nemotron_h_moe llama4 gemma4 gemma3n rwkv6 rwkv7 rwkv6qwen2 arwkv7
+mimo2 step35 plamo2 granitehybrid nemotron_h deepseek32 glm-dsa"""
+SETS = {"more": MORE, "states": STATES}
+
+
+# layers of a kind that comes later
+FEW = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4, "llama4": 4, "gemma4": 6, "gemma3n": 6, "mimo2": 3, "step35": 3, "nemotron_h_moe": 5, "nemotron_h": 5}
 
 
 def golden():
     names = "llama qwen2moe olmoe hunyuan-moe cohere2 mamba mamba2 gemma falcon stablelm starcoder2 glm4 ernie4_5 ernie4_5-moe internlm2 orion seed_oss arcee nemotron exaone qwen chatglm bloom mpt starcoder codeshell gptneox qwen3vl smollm3 exaone4 minimax-m2 hunyuan-dense baichuan lfm2moe gpt-oss jamba maincoder qwen2vl".split()
-    more = sys.argv[2:] == ["more"]
+    more = sys.argv[2] if sys.argv[2:] and sys.argv[2] in SETS else ""
     if len(sys.argv) > 2:
-        names = MORE.split() if more else sys.argv[2].split(",")
+        names = SETS[more].split() if more else sys.argv[2].split(",")
     out = [
         "# llama.cpp 0c1e570 (llama-cpp-python 0.3.36), ggml 0.25.3, llama_get_memory_breakdown: tests/measured/llama_foreign.py"
     ]
@@ -1348,7 +1458,10 @@ def golden():
             keys, absent = A[a](r)
             n = f"{a}.block_count"
             if isinstance(keys.get(f"{a}.attention.head_count_kv"), int) and a not in ("baichuan",):
-                keys[n] = min(keys[n], 2 if more else 3)
+                keys[n] = min(keys[n], FEW.get(a, 2) if more else 3)
+                keys = {k: v[: keys[n]] if isinstance(v, list) else v for k, v in keys.items()}
+            if any(isinstance(v, list) and isinstance(v[0], float) for v in keys.values()):
+                continue
             try:
                 ts = types(r, tensors(keys, absent))
             except Exception:
@@ -1356,7 +1469,7 @@ def golden():
             f = f"{WORK}/golden-{a}.gguf"
             write(f, keys, ts)
             runs_here = []
-            chosen = [(dev, setting(r, dev)) for dev in ((0, 1, 2) if more else (0, 0, 1, 1, 2))]
+            chosen = [(dev, setting(r, dev)) for dev in {"more": (0, 1, 2), "states": (0, 0, 1, 1, 2, 2)}.get(more, (0, 0, 1, 1, 2))]
             for _, s in chosen:
                 s.pop("kqv", None)
             for dev, s in chosen + EDGES.get(a, []):
@@ -1378,7 +1491,7 @@ def golden():
                 if d:
                     print(a, s, dev, d, file=sys.stderr)
                 runs_here.append((line_run(s, t, dev)))
-            if len(runs_here) >= len(chosen) - 1 + len(EDGES.get(a, [])):
+            if len(runs_here) >= len(chosen) - (more != "states") + len(EDGES.get(a, [])):
                 break
         out.append(f"model {a}")
         out.append(f"arch {a}")
@@ -1399,7 +1512,7 @@ def golden():
         out += [f"tensor {x} {t} {','.join(l)} {' '.join(map(str,ne))}" for (x, t, ne), l in rows.items()]
         out += runs_here
         runs += len(runs_here)
-    open(f"tests/golden/llama_{'more' if more else 'foreign'}.txt", "w").write("\n".join(out) + "\n")
+    open(f"tests/golden/llama_{more or 'foreign'}.txt", "w").write("\n".join(out) + "\n")
     print(runs)
 
 
