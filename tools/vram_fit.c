@@ -2,6 +2,7 @@
 #include "vram_job.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_serve.h"
 
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
@@ -16,6 +17,8 @@ cmd_text help_fit = {
     "                        the fewest with experts on the host\n"
     "                        of a folder of diffusers batch (default), or side: of\n"
     "                        square images\n"
+    "                        with --engine: max-model-len (default), max-num-seqs or\n"
+    "                        tp, see vram estimate -h, \"serving engine\"\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -248,6 +251,11 @@ int fit_command(int argc, char **argv) {
   size_t len = 0;
   int status, failed;
   const char *model = model_argument(help_fit, argc, argv);
+  int i;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "--engine"))
+      return model && model_sniff(model) ? model_serve(model, argc, argv, 1)
+                                         : serve_command(argc, argv, NULL, 1);
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return model_fit(argc, argv);
   if (model && pipeline_is(model))

@@ -148,5 +148,7 @@ VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, cons
 /* llama.c */
 VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
                                                int32_t device);
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu);
 VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
                                            int is_on_gpu);
