@@ -130,7 +130,7 @@ static void errors(const char *path, int write) {
 /* Building by calls: the first error stays, later calls give NULL. */
 static void calls(void) {
   static uint64_t mem[8192];
-  static vram_value *many[1025];
+  static vram_value *many[4097];
   static const char *const rows[][3] = {
       /* op's keys, names, message; the input is x f32 [4,6] */
       {"out_features=3 bias", "y", "not a key (found bias, expected KEY=VALUE)"},
@@ -184,9 +184,9 @@ static void calls(void) {
   FAILS(vram_graph_input(&g, "y", VRAM_I64, 2, size, 1),
         "a gradient for an input that is not floating point");
   FAILS(vram_graph_apply(&g, VRAM_OP_COUNT, "y", &x, 1, NULL),
-        "an unknown op, or more than 1024 inputs");
-  FAILS(vram_graph_apply(&g, VRAM_OP_cat, "y", many, 1025, NULL),
-        "an unknown op, or more than 1024 inputs");
+        "an unknown op, or more than 4096 inputs");
+  FAILS(vram_graph_apply(&g, VRAM_OP_cat, "y", many, 4097, NULL),
+        "an unknown op, or more than 4096 inputs");
   FAILS(vram_graph_apply(&g, VRAM_OP_cat, "y", many, 3, NULL), "an input that is NULL");
   FAILS(vram_graph_input(&g, NULL, VRAM_F32, 2, size, 0),
         "an input without a proper name, dtype or number of axes");

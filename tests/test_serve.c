@@ -1,7 +1,7 @@
 /* Budgets of serving engines: groups, bytes of a block, blocks, tokens and concurrency of random
-   models against vLLM's own planning (tests/golden/serve_vllm.txt: kv_cache_planning.py and
-   kv_cache_utils.py of 0.33.0, run without torch's devices), published logs, and the budget.
-   usage: test_serve FILE */
+   models against vLLM's own planning (tests/golden/serve_vllm.txt: made by
+   tests/measured/serve_vllm.py from kv_cache_planning.py and kv_cache_utils.py of 0.33.0, run
+   without torch's devices), published logs, and the budget. usage: test_serve FILE */
 #include "../vram.h"
 
 #include "test.h"
@@ -72,6 +72,8 @@ static void compare(const char *line) {
   o.block = (uint32_t)block;
   o.no_hybrid = (uint8_t)no_hybrid;
   o.prefix_states = (uint8_t)align;
+  o.no_prefix = !align;
+  o.hybrid_chunks = 1;
   code = vram_serve(&kv, &o, &r, &e);
   if (sscanf(result, "= %llu %llu %llu %llu %llu %lf", &groups, &block_bytes, &need, &blocks,
              &tokens, &concurrency) != 6) {

@@ -348,13 +348,13 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[1024];
+  vram_value *x[VRAM__MAX_INPUTS];
   vram_node *n;
   if (g->error.code)
     return NULL;
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > VRAM__MAX_INPUTS || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
-                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+                     names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
   for (r.nin = 0; r.nin < nin; r.nin++) {

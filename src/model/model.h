@@ -174,6 +174,8 @@ enum {
       VRAM__LOWER_COUNT
 };
 
+enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
 #define VRAM__OP_FLAT 2u          /* lays its weights into one tensor (flatten_parameters) */

@@ -345,7 +345,7 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[1024];
+  vram_value *in[VRAM__MAX_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -372,8 +372,8 @@ static int vram__op_line(vram__parser *p) {
     }
     if (keys.count)
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
-    if (r.nin == 1024)
-      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    if (r.nin == VRAM__MAX_INPUTS)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
     in[r.nin] = vram__parse_value(p, p->token);
     if (!in[r.nin++])
       return 0;

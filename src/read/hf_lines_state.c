@@ -424,7 +424,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "select %My$# %My$#.1 dim=2 index=0\n",
     NULL},
   {"scan_output", " %My$#", NULL},
-  {"scan_kept", "{'a %s} %Mm$# %My$#", NULL},
+  {"scan_kept", "{'a %s} %Mm$# %My$#{'d{!'a\ndrop}}", NULL},
   {"falcon_mamba_buffers",
     "buffer %N$#.mixer.dt_layernorm.weight shape=[$I]\n"
     "buffer %N$#.mixer.b_layernorm.weight shape=[$o]\n"

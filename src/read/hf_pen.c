@@ -229,7 +229,8 @@ static const char *vram__hf_field(vram__hf_pen *w, const char *s, char *to, uint
   return s + (*s != 0);
 }
 
-/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one. */
+/* <*name>, <#name>: its lines for each token or layer, $#; 'a: it is the last one, 'd: a line
+   is long enough. */
 static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *name, uint32_t n) {
   const vram__hf_part *const part = vram__hf_part_find(name + 1, n - 1);
   const uint64_t rounds = *name == '*' ? *vram__hf_number_of(w, 'S') : w->c.layers;
@@ -237,6 +238,7 @@ static void vram__hf_rounds(vram__hf_pen *w, vram__hf_target *t, const char *nam
   for (i = 0; part && i < rounds && !w->h.result; i++) {
     *vram__hf_number_of(w, '#') = i;
     *vram__hf_mixer_flag(w, 'a') = i + 1 == rounds;
+    *vram__hf_mixer_flag(w, 'd') = i % 256 == 255;
     vram__hf_say(w, t, part->lines, "");
   }
 }
