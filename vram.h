@@ -56069,6 +56069,8 @@ VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t 
   return VRAM_OK;
 }
 
+/* >>kv/serve    what the rules of engines share */
+
 /* What differs between versions. */
 typedef struct vram__serve_rules {
   vram_engine engine;
