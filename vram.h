@@ -10156,6 +10156,11 @@ static int vram__node_append(vram_graph *g, vram_node *n) {
   return 1;
 }
 
+/* The cache of a `store` line with a value: that it is named is no use of what it had before. */
+static int vram__node_only_names(const vram_node *n, uint32_t i) {
+  return n->op == VRAM__OP_store && !i && n->nin > 1 && n->in[0] != n->in[1];
+}
+
 /* A node with these inputs and keys, its outputs still without shapes. */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   vram_node *n = vram__node_take(g, r);
@@ -10168,7 +10173,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   if (n->nout > g->max_out)
     g->max_out = n->nout;
   for (i = 0; i < n->nin; i++)
-    if (n->in[i]->last < n->index)
+    if (n->in[i]->last < n->index && !vram__node_only_names(n, i))
       n->in[i]->last = n->index; /* UINT32_MAX stays */
   for (i = 0; i < n->nout; i++) {
     n->out[i].node = n;
@@ -10741,25 +10746,24 @@ static int vram__parse_dim_name(vram__parser *p, vram__span size, const char **a
   return 1;
 }
 
-/* A size: a product of integers and dims with * and exact /; `negative`: a minus may lead it. */
-VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
-  static const char expected[] = "integers and dims with * and /";
-  const char *at = size.text, *const end = size.text + size.len;
-  const int minus = negative && at < end && *at == '-';
+static const char vram__size_expected[] = "integers and dims with *, /, + and -";
+
+/* A product of integers and dims with * and exact / at *at, which goes behind it. */
+static int vram__parse_product(vram__parser *p, vram__span size, const char **at, uint64_t *to) {
+  const char *const end = size.text + size.len;
   int divide = 0;
   uint64_t product = 1;
-  at += minus;
-  for (;;) {
-    const char *const begin = at;
+  for (;; ++*at) {
+    const char *const begin = *at;
     uint64_t factor = 0;
-    if (at < end && vram__digit(*at)) {
-      if (!vram__parse_integer(p, size, &at, &factor))
+    if (*at < end && vram__digit(**at)) {
+      if (!vram__parse_integer(p, size, at, &factor))
         return 0;
-    } else if (at < end && vram__name_start(*at)) {
-      if (!vram__parse_dim_name(p, size, &at, &factor))
+    } else if (*at < end && vram__name_start(**at)) {
+      if (!vram__parse_dim_name(p, size, at, &factor))
         return 0;
     } else
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
+      return vram__parse_error_in(p, *at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
     if (divide && (!factor || product % factor))
       return vram__parse_error_in(p, begin, VRAM_ERR_VALUE, "a division that leaves a rest", size,
                                   "an exact one");
@@ -10767,13 +10771,40 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
     if (product == VRAM_OVERFLOW)
       return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a product of more than 63 bits",
                                   size, NULL);
-    if (at == end)
+    if (*at == end || (**at != '*' && **at != '/'))
       break;
-    if (*at != '*' && *at != '/')
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
-    divide = *at++ == '/';
+    divide = **at == '/';
   }
-  *to = minus ? -(int64_t)product : (int64_t)product;
+  *to = product;
+  return 1;
+}
+
+/* A size: products with + and - between; `negative`: it may be less than 0, and begin with a
+   minus. */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
+  const char *at = size.text, *const end = size.text + size.len;
+  int64_t sum = 0;
+  int minus = negative && at < end && *at == '-';
+  at += minus;
+  for (;; minus = *at++ == '-') {
+    const char *const begin = at;
+    uint64_t product;
+    int64_t term;
+    if (!vram__parse_product(p, size, &at, &product))
+      return 0;
+    term = minus ? -(int64_t)product : (int64_t)product;
+    if (term > 0 ? sum > INT64_MAX - term : sum < -INT64_MAX - term)
+      return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a sum of more than 63 bits", size,
+                                  NULL);
+    sum += term;
+    if (at == end || (*at != '+' && *at != '-'))
+      break;
+  }
+  if (at != end)
+    return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
+  if (sum < 0 && !negative)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "a size is negative", size, NULL);
+  *to = sum;
   return 1;
 }
 
@@ -69356,7 +69387,8 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
-  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
@@ -70530,6 +70562,7 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
 #define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
 #define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
 #define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
@@ -72051,6 +72084,8 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
+  if (!(b->flags & VRAM__BUILD_LIMITS))
+    return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
   return limit > 1e-6;
@@ -72333,6 +72368,7 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
 
 /* What a layer has of these; the router's logits may be given (-1: not). */
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down_shexp.weight");
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
@@ -72351,7 +72387,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
+  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                               "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -74160,7 +74197,7 @@ static const vram__build_row vram__build_rows[] = {
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
     {"step35", vram__build_plain, NULL,
-     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},

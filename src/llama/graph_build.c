@@ -259,7 +259,7 @@ static const vram__build_row vram__build_rows[] = {
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
     {"step35", vram__build_plain, NULL,
-     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
     {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
