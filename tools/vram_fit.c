@@ -1,4 +1,5 @@
 /* vram fit: the largest size that fits. */
+#include "vram_generate.h"
 #include "vram_job.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
@@ -7,11 +8,13 @@
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
-    "  --solve batch|dim:NAME|lora|segments|ctx|slots|ngl|n-cpu-moe|side\n"
+    "  --solve batch|dim:NAME|lora|segments|prompt|new|ctx|slots|ngl|n-cpu-moe|side\n"
     "                        the first dim (default), any dim: sequence length,\n"
     "                        width, depth (the rounds of a loop); the rank of\n"
     "                        adapters; or the fewest segments of\n"
     "                        checkpoint_sequential\n"
+    "                        prompt|new with --generate: the longest prompt, the\n"
+    "                        most new tokens\n"
     "                        of GGUF files the tokens of context (default), slots of\n"
     "                        --ctx tokens each, the most layers on the devices, or\n"
     "                        the fewest with experts on the host\n"
@@ -278,6 +281,8 @@ int fit_command(int argc, char **argv) {
   if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
     return cmd_bad("segments are what is solved for, not",
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
+  if (j.generate)
+    return generate_fit(&j);
   status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;

@@ -23,7 +23,8 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
-  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");

@@ -109,6 +109,7 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
 #define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
 #define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
 #define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
