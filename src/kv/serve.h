@@ -1,3 +1,4 @@
+/* >>kv/serve    what the rules of engines share */
 #pragma once
 #include "core/core.h"
 
