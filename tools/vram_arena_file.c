@@ -173,7 +173,9 @@ static int dims_known(const model_file *m, const job *j) {
   uint32_t i, axis;
   for (i = 0; i < j->ndims; i++) {
     const char *const asked = j->dims[i].name;
-    int found = !asked;
+    int found = 0;
+    if (!asked)
+      continue;
     for (o = m->f.operand_first; o && !found; o = o->next)
       for (axis = 0; axis < o->ndim; axis++)
         found |= o->symbol[axis] && strlen(asked) == o->symbol_len[axis] &&
@@ -229,7 +231,8 @@ static int values_add(arena_set *s, const vram_file *f, const file_values *all, 
                       int *is_open) {
   uint64_t i;
   uint32_t k;
-  qsort(all->v, (size_t)all->n, sizeof *all->v, by_number);
+  if (all->v)
+    qsort(all->v, (size_t)all->n, sizeof *all->v, by_number);
   for (i = 0; i < all->n; i++) {
     const file_value *const v = all->v + i;
     const uint64_t bytes = v->is_used ? value_bytes(f, v->kept ? v->kept : v->said, j) : 0;
