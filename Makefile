@@ -83,10 +83,10 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text explain rooms addop
-TEST = static fuzz cuda units-clang-sanitize units-msan $(CHECK) finetune units-clang \
-  units-i686 units-powerpc truth compile link models measure export fit plan install examples docs render \
-  replay diff files nets lines arena emit tiny watch pool ledger writer schedule \
-  embedded preload pipeline
+# the longest first, so that none is left alone at the end
+TEST = static fuzz units-msan units-clang-sanitize cuda units-clang units-powerpc units-i686 link install docs compile $(CHECK) \
+  embedded pipeline finetune truth models measure export fit plan examples render \
+  replay diff files nets lines arena emit tiny watch pool ledger writer schedule preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -156,7 +156,7 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h test
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc
-$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
+$(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
 $(B)/test_read: tests/golden/gguf.inc
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 # the command with memory and files that fail when the test says so

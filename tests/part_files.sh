@@ -362,20 +362,34 @@ if cp $gguf $work/sparse.gguf && truncate -s 4912916288 $work/sparse.gguf 2>$wor
   rm $work/sparse.*
 else skip "no truncate: files of more than 4 GiB"; fi
 
-# H. generations of config.json, step by step, against what transformers' generate() took
-steps=tests/golden/generate_config.txt
-awk '!/^#/ { print $1, $2, $3, $4, $5, $6, $7, $8 }' $steps | uniq | while read -r name dtype batch prompt new cache padded room; do
-  [ $cache = static ] && room_dim="--dim M=$room" || room_dim=
-  # shellcheck disable=SC2086
-  ./vram estimate tests/golden/generate/$name.json --generate prompt=$prompt,new=$new,cache=$cache,padded=$padded \
-    --batch $batch --dtype $dtype $room_dim --csv 2>&1 |
-    awk -F, -v run="$name $dtype $batch $prompt $new $cache $padded $room" 'FNR > 1 { $1 = $1; print run, $0 }'
-done >$work/steps
-found=$(awk -f tests/golden/generate.awk $steps $work/steps)
-if [ -z "$found" ]; then ok; else
-  bad "generations of config.json:"
-  echo "$found" | head -20
-fi
+# H. generations of config.json and of exported texts, step by step, against what transformers' generate() took
+generations() { # generations GOLDEN json|vram
+  awk '!/^#/ { print $1, $2, $3, $4, $5, $6, $7, $8 }' "$1" | uniq | while read -r name dtype batch prompt new cache padded room; do
+    [ $cache = static ] && room_dim="--dim M=$room" || room_dim=
+    [ $2 = json ] && more=",cache=$cache,padded=$padded" || more=
+    # shellcheck disable=SC2086
+    ./vram estimate tests/golden/generate/$name.$2 --generate prompt=$prompt,new=$new$more --batch $batch --dtype $dtype $room_dim --csv 2>&1 |
+      awk -F, -v run="$name $dtype $batch $prompt $new $cache $padded $room" 'FNR > 1 { $1 = $1; print run, $0 }'
+  done >$work/steps
+  found=$(awk -f tests/golden/generate.awk "$1" $work/steps)
+  if [ -z "$found" ]; then ok; else
+    bad "generations of $1:"
+    echo "$found" | head -20
+  fi
+}
+generations tests/golden/generate_config.txt json
+generations tests/golden/generate_text.txt vram
+# the largest that fits: what estimate says of it, and of the next one
+fit() { ./vram fit tests/golden/generate/bart.vram --generate prompt=200,new=4 --budget 40MB --context 0 "$@"; }
+fit --json >$work/fit
+value=$(sed 's/.*"value":\([0-9]*\),"tried.*/\1/' $work/fit)
+size() { ./vram estimate tests/golden/generate/bart.vram --generate prompt=200,new=4 --budget 40MB --context 0 --batch $1 >/dev/null; echo $?; }
+[ "$(size $value)$(size $((value + 1)))" = 03 ] && ok || bad "fit --generate: batch $value, but estimate says $(size $value) and $(size $((value + 1)))"
+# 434,110,464 bytes were reserved in the second step of llama's prompt of 1024 tokens, 436,207,616 in the third
+./vram fit tests/golden/generate/llama.json --generate prompt=1024,new=4,padded=1 --budget 435000000 --context 0 --solve new --json >$work/fit
+grep -q '"value":2,' $work/fit && ok || bad "fit --generate --solve new: $(cat $work/fit), expected 2"
+wrong 2 "no generation to solve for" ./vram fit gpt2 --solve new --budget 1GiB
+wrong 2 "generate solves for batch, prompt or new" ./vram fit tests/golden/generate/bart.vram --generate prompt=4,new=2 --solve dim:N --budget 1GiB
 wrong 2 "not a generation 'prompt=4,new=2,cache=slow'" ./vram estimate tests/golden/generate/llama.json --generate prompt=4,new=2,cache=slow
 wrong 2 "cache= and padded= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
 wrong 2 "a text without cache lines cannot generate" ./vram estimate gpt2 --generate prompt=4,new=2

@@ -149,3 +149,33 @@ refused "a quantised cache of V needs flash attention" $gguf --budget 8GiB --fla
 refused "cannot open" $work/no.gguf --budget 8GiB
 head -c 3000 $gguf >$work/short.gguf
 refused "short.gguf: offset" $work/short.gguf --budget 8GiB
+
+# the longest request, the most requests and the fewest ranks of an engine: one token, request more
+# or one rank less is not sure to fit
+config=tests/golden/hf/qwen3-8b.json
+served() { ./vram estimate $config --engine "$@" --json >$work/served; }
+for engine in "vllm --gpu rtx4090 --weights 16.4GB" "sglang --gpu a100-40 --weights 28GB" "vllm --gpu a100-40 --weights 30GB --rules 0.26.0"; do
+  ./vram fit $config --engine $engine --json >$work/json
+  n=$(value fits)
+  if served $engine --max-model-len "$n" && ! served $engine --max-model-len $((n + 1)); then ok; else
+    bad "vram fit --engine $engine: $n tokens"
+  fi
+done
+./vram fit $config --weights 80GB --engine vllm --gpu a100-40 --max-model-len 8192 --solve tp --json >$work/json
+n=$(value fits)
+if served vllm --weights 80GB --gpu a100-40 --max-model-len 8192 --tp "$n" &&
+  ! served vllm --weights 80GB --gpu a100-40 --max-model-len 8192 --tp $((n / 2)); then ok; else
+  bad "vram fit --engine --solve tp: $n ranks"
+fi
+
+# states by the config: three of four layers of a small Qwen3-Next keep them
+cat >$work/next.json <<'END'
+{"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"], "hidden_size": 1024,
+ "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
+ "linear_num_value_heads": 16, "linear_num_key_heads": 8, "torch_dtype": "bfloat16"}
+END
+for engine in vllm:2 sglang:4; do # bytes of an element: the model's dtype, f32
+  ./vram estimate $work/next.json --engine ${engine%:*} --kv-cache-memory 1GiB --max-model-len 4096 --json >$work/json
+  # 6 layers: 3 columns of 2 * 8 * 128 + 16 * 128 channels in bf16, 16 matrices of 128 * 128
+  [ "$(value state_bytes)" = $((6 * (3 * 4096 * 2 + 16 * 128 * 128 * ${engine#*:}))) ] && ok || bad "$engine: states of a config"
+done

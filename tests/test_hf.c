@@ -361,7 +361,7 @@ static void rows_agree(const vram_hf_config *c) {
   vram_kv kv = {row, 0, 0, 0};
   kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
   EQUAL(vram_kv_bytes(&kv, 1000, 3, &r, &error), VRAM_OK);
-  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3));
+  EQUAL(r.total_bytes, vram_hf_kv_cache_bytes(c, 1000, 3) + 3 * c->state_bytes);
   EQUAL(r.token_bytes, c->kv_bytes_per_token);
 }
 
@@ -385,6 +385,24 @@ static void model(void) {
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
     EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
     rows_agree(&c);
+  }
+  *test_where = 0;
+}
+
+/* States in bytes, as transformers keeps them. */
+static void states(void) {
+  static const struct {
+    const char *config;
+    int64_t bytes;
+  } kept[] = {
+#include "golden/hf_states.inc"
+  };
+  vram_hf_config c;
+  size_t i;
+  for (i = 0; i < sizeof kept / sizeof *kept; i++) {
+    snprintf(test_where, sizeof test_where, "%.290s", kept[i].config);
+    if (NEED(configure(kept[i].config, &c) == VRAM_OK))
+      EQUAL(c.state_bytes, kept[i].bytes);
   }
   *test_where = 0;
 }
@@ -655,6 +673,7 @@ int main(void) {
   json();
   values();
   model();
+  states();
   refused();
   texts();
   images();

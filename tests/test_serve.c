@@ -1,7 +1,7 @@
 /* Budgets of serving engines: groups, bytes of a block, blocks, tokens and concurrency of random
-   models against vLLM's own planning (tests/golden/serve_vllm.txt: kv_cache_planning.py and
-   kv_cache_utils.py of 0.33.0, run without torch's devices), published logs, and the budget.
-   usage: test_serve FILE */
+   models against vLLM's own planning (tests/golden/serve_vllm.txt: made by
+   tests/measured/serve_vllm.py from kv_cache_planning.py and kv_cache_utils.py of 0.33.0, run
+   without torch's devices), published logs, and the budget. usage: test_serve FILE */
 #include "../vram.h"
 
 #include "test.h"
@@ -72,6 +72,8 @@ static void compare(const char *line) {
   o.block = (uint32_t)block;
   o.no_hybrid = (uint8_t)no_hybrid;
   o.prefix_states = (uint8_t)align;
+  o.no_prefix = !align;
+  o.hybrid_chunks = 1;
   code = vram_serve(&kv, &o, &r, &e);
   if (sscanf(result, "= %llu %llu %llu %llu %llu %lf", &groups, &block_bytes, &need, &blocks,
              &tokens, &concurrency) != 6) {
@@ -208,11 +210,112 @@ static void test_sglang(void) {
   EQUAL(r.low.tokens, 555555 / 64 * 64);
 }
 
+/* What the engine does with a kind of layer by itself. */
+static void test_kinds(void) {
+  vram_kv_layer l[2];
+  vram_kv kv;
+  vram_serve_options o;
+  vram_serve_report r;
+  vram_error e;
+  memset(&o, 0, sizeof o);
+  memset(&kv, 0, sizeof kv);
+  memset(l, 0, sizeof l);
+  kv.layer = l;
+  kv.nlayer = 2;
+  l[0] = llama(); /* Qwen3.5-27B: 16 layers of 64 attend, 48 keep the state of a delta net */
+  l[0].count = 16;
+  l[0].heads = 4;
+  l[0].k_dim = l[0].v_dim = 256;
+  l[1].kind = VRAM_KV_STATE;
+  l[1].count = 48;
+  l[1].nstate = 2;
+  l[1].state[0] = VRAM_BF16;
+  l[1].state_elements[0] = 3 * 10240;
+  l[1].state[1] = VRAM_F32;
+  l[1].state_elements[1] = 48 * 128 * 128;
+  o.max_model_len = o.batched_tokens = 8192;
+  o.rules = "0.26.0";
+  o.kv_bytes = UINT64_C(33543694745); /* 31.24 GiB, as a log of 652 blocks prints them */
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.low.blocks, 652);
+  EQUAL(r.low.tokens, 314187);
+  EQUAL(r.blocks_per_request, 17); /* 11 of attention, two states in each of three groups */
+  o.no_prefix = 1;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.blocks_per_request, 14);
+  o.no_prefix = 0;
+  o.rules = NULL;
+  o.delta_states = 1; /* Hopper: a state more in each group, blocks of 64 tokens */
+  o.cc = 90;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.blocks_per_request, 19);
+  o.cc = 89;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.blocks_per_request, 17);
+
+  l[1] = l[0]; /* chunks: as full layers, one group */
+  l[1].kind = VRAM_KV_CHUNKED;
+  l[1].window = 1024;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.groups, 1);
+  EQUAL(r.blocks_per_request, 512);
+  o.hybrid_chunks = 1;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.groups, 2);
+
+  kv.nlayer = 1; /* a latent row */
+  l[0].kind = VRAM_KV_LATENT;
+  l[0].k_dim = 576;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.group[0].block, 16);
+  o.cc = 100;
+  EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+  EQUAL(r.group[0].block, 32);
+}
+
+/* Peaks of the trial run that logs print, in 1/100 GiB, lie between the bounds. */
+static void test_peaks(void) {
+  static const struct {
+    const char *rules;
+    uint32_t tp, hidden, intermediate, vocab;
+    uint64_t tokens, hundredths;
+  } row[] = {{"0.10.0", 1, 3584, 18944, 152064, 4200, 142},
+             {"0.10.0", 1, 1536, 8960, 151936, 32768, 202},
+             {"0.10.0", 4, 4096, 12288, 151936, 8192, 145},
+             {"0.10.0", 1, 4096, 14336, 128256, 2048, 119},
+             {"0.26.0", 1, 4096, 14336, 128256, 2048, 144}};
+  vram_kv_layer l = llama();
+  size_t i;
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    vram_kv kv;
+    vram_serve_options o;
+    vram_serve_report r;
+    vram_error e;
+    const uint64_t peak = (row[i].hundredths << 30) / 100;
+    memset(&o, 0, sizeof o);
+    memset(&kv, 0, sizeof kv);
+    kv.layer = &l;
+    kv.nlayer = 1;
+    o.rules = row[i].rules;
+    o.tp = row[i].tp;
+    o.hidden = row[i].hidden;
+    o.intermediate = row[i].intermediate;
+    o.vocab = row[i].vocab;
+    o.batched_tokens = o.max_model_len = row[i].tokens;
+    o.sequences = 256;
+    o.device_bytes = UINT64_C(80) << 30;
+    EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+    CHECK(r.term[VRAM_SERVE_ACTIVATIONS].low < peak && peak < r.term[VRAM_SERVE_ACTIVATIONS].high);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1)
     test_golden(argv[1]);
   test_budget();
   test_refused();
+  test_kinds();
+  test_peaks();
   test_sglang();
   return test_done("test_serve");
 }

@@ -162,6 +162,62 @@ static void damaged(void) {
   CHECK(i > 2000 && i < MEMORY && !read_model(bytes, 0, i));
 }
 
+/* Little endian, anywhere in the file. */
+static uint32_t number_at(uint64_t at, uint32_t size) {
+  uint32_t v = 0, i;
+  for (i = 0; i < size; i++)
+    v |= (uint32_t)(unsigned char)data[at + i] << 8 * i;
+  return v;
+}
+
+static void number_to(uint64_t at, uint32_t v) {
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    data[at + i] = (char)(v >> 8 * i & 255);
+}
+
+/* Where the first input (field 1) or output (2) of the operator at `table` stands. */
+static uint64_t index_of(uint64_t table, uint32_t field) {
+  const uint64_t fields = table - (uint64_t)(int64_t)(int32_t)number_at(table, 4),
+                 at = table + number_at(fields + 4 + 2 * (uint64_t)field, 2);
+  return at + number_at(at, 4) + 4;
+}
+
+/* Each operator with indices that are none of a tensor. */
+static void attacked(void) {
+  static const uint32_t outside[] = {UINT32_C(0xfffffffe), UINT32_C(0x80000000), 0x7fffffff, 1000};
+  uint64_t operators[16];
+  const vram_file_node *n;
+  uint32_t i, k, field, count = 0;
+  EQUAL(read_model(bytes, 0, MEMORY), VRAM_OK);
+  for (n = file.node_first; n && count < 16; n = n->next)
+    operators[count++] = n->offset;
+  CHECK(count > 3);
+  for (i = 0; i < count; i++) {
+    const uint64_t input = index_of(operators[i], 1), output = index_of(operators[i], 2);
+    const uint32_t was = number_at(input, 4), gives = number_at(output, 4);
+    snprintf(test_where, sizeof test_where, "CVE-2020-15211: operator %u", (unsigned)i);
+    for (field = 1; field <= 2; field++)
+      for (k = 0; k < sizeof outside / sizeof *outside; k++) {
+        number_to(field == 1 ? input : output, outside[k]);
+        EQUAL(read_model(bytes, 0, MEMORY), VRAM_ERR_VALUE);
+        number_to(input, was);
+        number_to(output, gives);
+      }
+    snprintf(test_where, sizeof test_where, "CVE-2020-15209: operator %u without its input",
+             (unsigned)i);
+    number_to(input, UINT32_C(0xffffffff));
+    EQUAL(read_model(bytes, 0, MEMORY), VRAM_OK);
+    write_text(UINT64_C(4) * MEMORY);
+    snprintf(test_where, sizeof test_where, "CVE-2020-15210: operator %u of its own output",
+             (unsigned)i);
+    number_to(input, gives);
+    EQUAL(read_model(bytes, 0, MEMORY), VRAM_OK);
+    write_text(UINT64_C(4) * MEMORY);
+    number_to(input, was);
+  }
+}
+
 int main(int argc, char **argv) {
   int i;
   memory = (char *)malloc(MEMORY);
@@ -173,8 +229,10 @@ int main(int argc, char **argv) {
     sound(argv[i], 0);
     sound(argv[i], 1);
     CHECK(write_text(UINT64_C(4) * MEMORY) > 100);
-    if (strstr(argv[i], "tiny"))
+    if (strstr(argv[i], "tiny")) {
+      attacked();
       damaged();
+    }
     free(data);
   }
   free(memory);

@@ -15,9 +15,11 @@ class Answers(TorchFunctionMode):
 
     given = False  # one was given to any program
 
-    def __init__(self, some=False):
+    def __init__(self, some=False, every=True, rest=None):
+        """every: all of a mask is set; rest: the answer to all else (None: there is none)"""
         super().__init__()
         self.notes, self.some, self.asked = [], some, False  # asked: whether some of it is set
+        self.every, self.rest = every, rest
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
@@ -36,6 +38,10 @@ class Answers(TorchFunctionMode):
             Answers.given = True
             self.asked |= hasattr(args[0], "vram_some")
             return args[0].vram_answer
+        if self.rest is not None and name in NUMBERS and args and isinstance(args[0], FakeTensor):
+            return NUMBERS[name](self.rest)
+        if self.rest is not None and name in FILLED:
+            args, kwargs = filled(args, kwargs or {}, int(self.rest))
         if name == "__format__" and isinstance(args[0], FakeTensor):
             return "?"  # in the message of a check
         if name in SIZES and any(isinstance(a, FakeTensor) for a in args):
@@ -49,7 +55,7 @@ class Answers(TorchFunctionMode):
         if r is None:
             r = func(*args, **(kwargs or {}))
         if name in ("all", "any", "_is_all_true") and isinstance(r, FakeTensor):
-            r.vram_answer = name != "any" or self.some
+            r.vram_answer = self.every if name != "any" else self.some
             if name == "any":
                 r.vram_some = True
         if name == "rand" and isinstance(r, FakeTensor) and r.numel() == 1:
@@ -57,6 +63,16 @@ class Answers(TorchFunctionMode):
         if name in ("lt", "le", "__lt__", "__le__") and getattr(args[0], "vram_answer", None) == 1.0:
             r.vram_answer = False
         return r
+
+
+NUMBERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int, "item": int}
+FILLED = {"full", "new_full", "full_like"}  # with what may be a tensor of one element
+
+
+def filled(args, kwargs, value):
+    """a value that would be read from a tensor is a number"""
+    number = lambda v: value if isinstance(v, FakeTensor) and not v.dim() else v
+    return [*args[:1], *map(number, args[1:])], {k: number(v) for k, v in kwargs.items()}
 
 
 def all_selected(input, mask):

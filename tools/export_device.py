@@ -8,6 +8,34 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 fake_device = None  # inside without_memory(): where modules and inputs are moved before they run
 
 
+class SideStream:
+    """a stream of a device that is only pretended: what it is told to wait for it has waited for"""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def wait_stream(self, other):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        pass
+
+
+@contextlib.contextmanager
+def side_streams():
+    """programs may make streams of their own"""
+    kept = torch.Stream, torch.cuda.Stream, torch.cuda.default_stream
+    torch.Stream = torch.cuda.Stream = SideStream
+    torch.cuda.default_stream = SideStream
+    try:
+        yield
+    finally:
+        torch.Stream, torch.cuda.Stream, torch.cuda.default_stream = kept
+
+
 @contextlib.contextmanager
 def without_memory(device="cuda"):
     """where tensors have shapes and no storage: modules of any size load and run, as on a GPU of compute capability 9.0"""

@@ -338,6 +338,31 @@ def as_it_was(module):
             owner.update(values)
 
 
+def joined(recs, changed, own, other):
+    """the recordings of a program as it is, in another dtype and under autocast (None: it has not run so), and the model's dtype in each"""
+    rec, second, amp = recs
+    name = lambda r, i: r.params.get(i) or r.buffers.get(i)
+    then = {name(second, i): t.dtype for i, t in second.tensors.items()} if second else {}
+    rec.follow = {  # a program may convert its buffers itself, once
+        i
+        for i, t in rec.tensors.items()
+        if t.dtype == own
+        and (n := name(rec, i)) in changed.keys() | then.keys()
+        and then.get(n, other) == other
+    }
+    for r in (second, amp):
+        for n in r.notes if r else ():
+            rec.note(n)
+    for r, of in (rec, DTYPES[own]), (second, DTYPES[other]), (amp, "amp"):
+        if r:
+            r.of = of
+    runs, dtypes = together([rec, second, amp], [DTYPES[own], DTYPES[other], "f32"], rec.note)
+    follow(runs, dtypes, rec.note)
+    custom_dtypes(runs)
+    custom_bytes(runs)
+    return runs, dtypes
+
+
 def one_program(loaded, inputs):
     """The recording to write: of the program as it is, with what runs in another dtype and under autocast say of its dtypes."""
     module, forward, own = loaded.module, loaded.forward, model_dtype(loaded.module, inputs)
@@ -364,23 +389,4 @@ def one_program(loaded, inputs):
         rec.note(
             f"in {DTYPES[other]} the program fails: {one_line(e)}{place(e)}; dtypes are as they are in {DTYPES[own]}"
         )
-    name = lambda r, i: r.params.get(i) or r.buffers.get(i)
-    then = {name(second, i): t.dtype for i, t in second.tensors.items()} if second else {}
-    rec.follow = {  # a program may convert its buffers itself, once
-        i
-        for i, t in rec.tensors.items()
-        if t.dtype == own
-        and (n := name(rec, i)) in changed.keys() | then.keys()
-        and then.get(n, other) == other
-    }
-    for r in (second, amp):
-        for n in r.notes if r else ():
-            rec.note(n)
-    for r, of in (rec, DTYPES[own]), (second, DTYPES[other]), (amp, "amp"):
-        if r:
-            r.of = of
-    runs, dtypes = together([rec, second, amp], [DTYPES[own], DTYPES[other], "f32"], rec.note)
-    follow(runs, dtypes, rec.note)
-    custom_dtypes(runs)
-    custom_bytes(runs)
-    return runs.written()
+    return joined([rec, second, amp], changed, own, other)[0].written()

@@ -28,6 +28,11 @@ from export_rows import (
 )
 
 
+def from_end(at, size):
+    """a place in an axis that the program counts from its end, as it does so"""
+    return at if isinstance(at, int) and -size <= at < 0 else None
+
+
 class Same(torch.autograd.Function):
     """the same storage as another tensor, which it does not hold"""
 
@@ -68,6 +73,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.stats = set()  # ids of running statistics
         self.params_in_modules = set()  # ids of what lines of whole modules have
         self.rnn_name = {}  # ids of recurrent modules, and the name of the first line of each
+        self.steps = 0  # of a generation: how many are run
+        self.cached = set()  # of a step of a generation: names of its caches
+        self.kinds = {}  # names, and of which shape, dtype, order of axes and tensor they were made
         self.leaf_flags = [False]  # of the modules that are running: is it one op of torch.nn?
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
@@ -181,10 +189,12 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         if id(t) in self.params or id(t) in self.buffers or any(t is i for i in self.inputs.values()):
             return  # the op hands on what lives anyway
         self.names[id(t)] = name
+        entry = self.death.setdefault(id(t), []) if known else []
+        entry.append(name)
+        if self.steps:
+            self.kinds[name] = t.shape, t.dtype, storage_order(t), entry, t.untyped_storage()._cdata
         if known:
-            self.death[id(t)].append(name)
             return
-        entry = [name]
         key = id(t)
         self.death[key] = entry
 
@@ -463,6 +473,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         elif not x.is_floating_point() and r.is_floating_point() and op != "div":
             self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
             return  # integers and a fraction: true division allocates alike
+        if op.startswith("logical_") and x.dtype is torch.bool:
+            self.emit("logical_not", [x], r, name=op)  # of one tensor: allocates alike
+            return
         if "scalar" not in row.keys:
             raise NoWord("no word for it with a number")
         self.emit(op, [x], r, {**keys, "scalar": 1})
@@ -726,6 +739,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
 
     def op_pad(self, a, r, _):
         mode = a.get("mode", "constant")
+        if self.steps and mode == "constant":  # as much as is missing: the size alone may follow the prompt
+            self.create("empty", (), {}, r)
+            return
         self.emit(
             "pad",
             [a["x"]],
@@ -959,7 +975,10 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
             self.note("to(memory_format=)")
         elif memory_format is torch.contiguous_format and x.dtype != r.dtype and not x.is_contiguous():
             self.note("to(memory_format=)")
-        if kwargs.get("copy") and x.dtype == r.dtype:
+        if kwargs.get("copy") and dtype is not None and not torch.is_grad_enabled():  # also where it has that dtype
+            keys = {"shape": shape_text(r.shape), "dtype": DTYPES[r.dtype]}
+            self.laid_out(self.emit("empty", [], r, keys, name="to"), r)
+        elif kwargs.get("copy") and x.dtype == r.dtype:
             self.emit("clone", [x], r)
         elif other is not None:
             self.emit("type_as", [x, other], r)
@@ -1012,8 +1031,8 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
                             "slice",
                             {
                                 "dim": dim,
-                                "start": s or None,
-                                "end": None if e >= shape[dim] else e,
+                                "start": from_end(i.start, shape[dim]) or s or None,
+                                "end": from_end(i.stop, shape[dim]) or (None if e >= shape[dim] else e),
                                 "step": None if st == 1 else st,
                             },
                         )

@@ -8,7 +8,7 @@ import torch.functional, torch._tensor
 import export_checkpoint, export_device, export_native, export_quantised, export_training
 from export_device import autocast
 from export_recorder import Recorder, Same
-from export_rows import NAMED_LIKE_MODULE, Problem, RNN
+from export_rows import NAMED_LIKE_MODULE, Node, Problem, RNN
 
 
 @contextlib.contextmanager
@@ -79,6 +79,17 @@ def calls_that_a_mode_sees():
     ]
 
 
+class Ended(Exception):
+    """a generation has run as many steps as were asked for"""
+
+
+def begin_step(rec):
+    """a call of the module in a loop that generates: a step begins"""
+    if sum(n.op == "decode" for n in rec.nodes) == rec.steps:
+        raise Ended
+    rec.nodes.append(Node("decode", [], [], {}))
+
+
 def called(rec, module):
     """nn.Module.__call__ that knows the path of what runs; some modules are one line"""
     call = nn.Module.__call__
@@ -108,6 +119,8 @@ def called(rec, module):
         return r
 
     def hooked(m, *args, **kwargs):
+        if m is module and rec.steps:
+            begin_step(rec)
         rec.paths.append(rec.path_of.get(id(m), rec.paths[-1]))
         rec.leaf_flags.append(
             not any(True for _ in m.children()) and type(m).__module__.startswith(NAMED_LIKE_MODULE)
@@ -219,12 +232,15 @@ def gave_way(rec, a, b):
     return rec.dead.get(a) == rec.assigned[b] > rec.assigned[a] and a not in rec.leaves
 
 
-def run(module, forward, inputs, amp=None):
-    """one forward pass; gives its recorder"""
+def run(module, forward, inputs, amp=None, steps=0):
+    """one forward pass, or so many steps of a loop around it; gives its recorder"""
     rec = Recorder(module, inputs, amp)
+    rec.steps = steps
     gc.collect()
     past = Past(rec, inputs)
     with recorded(rec, module):
-        out = forward(**inputs)
+        out = None
+        with contextlib.suppress(Ended):
+            out = forward(**inputs)
     ended(rec, out, past)
     return rec

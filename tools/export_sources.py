@@ -29,6 +29,8 @@ class Loaded:
     dtypes: typing.Callable = None  # dtype -> {name: dtype} of the module loaded in that one; None: all of it
     keep: bool = False  # the loop around the module keeps all that it returns until the next step
     count: int = None  # how many are found where shapes depend on data; None: that is refused
+    generation: object = None  # what --generate says; then forward(new) gives the program that generates so many tokens
+    packed: bool = False  # prompts of several lengths: masks are made
     ones: tuple = ()  # dims that were asked to be 1, where a module may run other operations
 
 
@@ -221,7 +223,7 @@ def hf_class(tf, config, path, names):
     raise Problem(f"{path}: transformers {version(tf)} has no model for model_type {config.model_type!r}")
 
 
-def hf_config(tf, path, options):
+def hf_config(tf, path, options, generates=False):
     path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     try:
         with open(path) as f:
@@ -247,7 +249,7 @@ def hf_config(tf, path, options):
         elsewhere(path, e)
         raise Problem(f"{path}: {one_line(e)}")
     for key, value in HF_SETTINGS.items():
-        if hasattr(config, key) and key not in options:
+        if hasattr(config, key) and key not in options and not (generates and key == "use_cache"):
             setattr(config, key, value)
     return config, fields
 
@@ -271,7 +273,7 @@ def from_hf(path, o):
 
 def from_config(path, o):
     tf = package("transformers", f"hf:{path}")
-    config, fields = hf_config(tf, path, o.options)
+    config, fields = hf_config(tf, path, o.options, bool(o.generate))
     names = fields.get("architectures")
     cls = hf_class(tf, config, path, names)
     if o.train and cls.__name__.endswith(HF_DETECTION):
@@ -307,8 +309,10 @@ def from_config(path, o):
         )
         return first.float().mean() if o.train else first  # a model without a loss of its own
 
-    inputs.settle(forward)
     module.vram_dtypes = lambda dtype: hf_dtypes(cls, config, dtype)
+    if o.generate:
+        return hf_generation(path, module, config, o), f"transformers.{cls.__name__}, attention {attention}, generate()", "transformers"
+    inputs.settle(forward)
     return (
         (module, inputs.make, forward, inputs.dims),
         f"transformers.{cls.__name__}, attention {attention}",
@@ -316,6 +320,42 @@ def from_config(path, o):
         *hf_defaults(path, config, fields),
         *inputs.notes,
     )
+
+
+def beams_go_on(module):
+    """asks what beam search asks, whether it is through, and does not end it: no values tell"""
+    own = getattr(type(module), "_beam_search_has_unfinished_sequences", None)
+
+    def asked(*args, **kwargs):
+        own(*args, **kwargs)
+        return True
+
+    if own:
+        module._beam_search_has_unfinished_sequences = asked
+
+
+def hf_generation(path, module, config, o):
+    """generate() of a model, and its prompt"""
+    if not module.can_generate():
+        raise Problem(f"{path}: {type(module).__name__} has no generate()")
+
+    beams_go_on(module)
+    text = config.get_text_config(decoder=True)
+    windows = {getattr(text, k, None) for k in ("sliding_window", "attention_chunk_size")}
+    o.generate.full = tuple(sorted(w - (o.generate.cache != "static") for w in windows if isinstance(w, int)))
+    limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
+    o.generate.longest = min([v - 16 for v in limits if isinstance(v, int)], default=o.generate.longest)
+
+    prompt, o.seq = Inputs(module, config, o), o.generate.prompt
+
+    def inputs(N=2, S=None):
+        made = prompt.make(N, S or o.generate.prompt, 1)
+        return {module.main_input_name: made[module.main_input_name]}
+
+    def forward(new):
+        return lambda **given: module.generate(**given, **o.generate.arguments(new))
+
+    return module, inputs, forward, {"N": 2}
 
 
 def without_values(masks, packed):
@@ -376,6 +416,8 @@ def from_file(path, name, o):
     if not callable(function):
         functions = [k for k, v in vars(file).items() if inspect.isfunction(v) and v.__module__ == spec.name]
         raise Problem(f"{path}: no function {name!r} (found {', '.join(functions) or 'none'})")
+    if o.generate:
+        return file_generation(f"{os.path.basename(path)}:{name}", function, o)
     try:
         result = built(lambda: function(**o.options))
     except Exception as e:
@@ -421,6 +463,71 @@ def from_file(path, name, o):
     return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
 
 
+CACHES = "past_key_values past_key_value past kv_cache cache caches cache_params state states mems hidden".split()
+
+
+def cache_of(out, name):
+    """what a call of a module gives for its next one, in an object, a dict or behind its first result"""
+    if isinstance(out, dict):
+        return out.get(name)
+    if isinstance(out, (tuple, list)):
+        return out[1] if len(out) > 1 else None
+    return getattr(out, name, None)
+
+
+def loop_around(module, source):
+    """calls that each get the cache that the one before gave, and the token that came last"""
+    takes = inspect.signature(module.forward).parameters
+    name = next((n for n in CACHES if n in takes), None)
+    if name is None:
+        raise Problem(
+            f"{source}: forward has no argument that is a cache ({', '.join(CACHES)}); return (module, inputs, generate), where "
+            "generate(new, **inputs) calls the module once for each token"
+        )
+
+    def generate(new, **given):
+        out = module(**given)
+        first = next(k for k in takes if k in given)
+        others = {k: v for k, v in given.items() if k != first and v.shape[:2] != given[first].shape[:2]}
+        for _ in range(new - 1):
+            result = out if isinstance(out, torch.Tensor) else next(iter(out.values() if isinstance(out, dict) else out))
+            last, cache = result[:, -1:], cache_of(out, name)
+            if not given[first].is_floating_point():
+                last = last.argmax(-1)
+            if cache is None:
+                raise Problem(f"{source}: forward takes {name} and gives none")
+            del out, result
+            out = module(**{first: last, name: cache, **others})
+
+    return generate
+
+
+def file_generation(source, function, o):
+    """of a file: the program that generates, and inputs of which axes of the prompt's length are its tokens"""
+    takes = inspect.signature(function).parameters
+    sizes = {"prompt": o.generate.prompt, "new": o.generate.new}
+    try:
+        made = built(lambda: function(**{k: v for k, v in sizes.items() if k in takes}, **o.options))
+    except Exception as e:
+        raise Problem(f"{source}: {one_line(e)}{place(e)}")
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], nn.Module) or not isinstance(made[1], dict):
+        raise Problem(f"{source} must return (module, inputs) or (module, inputs, generate), inputs a dict of tensors")
+    module, first = made[:2]
+    generate = made[2] if len(made) == 3 else loop_around(module, source)
+    if not any(o.generate.prompt in t.shape for t in first.values()):
+        raise Problem(f"{source}: no input has an axis of {o.generate.prompt}, the tokens of the prompt (its argument `prompt` says how many)")
+    batch = next((t.shape[0] for t in first.values() if t.dim()), 1)
+
+    def inputs(N=batch, S=None):
+        def grown(t):
+            shape = [S if a == o.generate.prompt and S else N if not k and a == batch else a for k, a in enumerate(t.shape)]
+            return torch.zeros(shape, dtype=t.dtype)
+
+        return {k: grown(t) for k, t in first.items()}
+
+    return (module, inputs, lambda new: lambda **given: generate(new, **given), {"N": batch}), source, "torch"
+
+
 def refuse_compiled(module, source):
     """what a compiled module allocates is not what its eager program does"""
     for name, m in module.named_modules():
@@ -449,6 +556,7 @@ def load(
     keep=False,
     count=None,
     packed=False,
+    generate=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -463,6 +571,7 @@ def load(
         options=options,
         keep=keep,
         count=count,
+        generate=generate,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
@@ -489,6 +598,7 @@ def load(
     asked = {"N": batch, "S": seq, "T": target_seq or seq}
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
     mode = "train" if train else "eval"
+    more = {"generation": generate, "packed": packed} if generate else {}
     return Loaded(
         module,
         inputs,
@@ -500,5 +610,6 @@ def load(
         getattr(module, "vram_dtypes", None),
         keep,
         getattr(module, "vram_count", count),
-        tuple(n for n in dims if asked.get(n) == 1),
+        ones=tuple(n for n in dims if asked.get(n) == 1),
+        **more,
     )

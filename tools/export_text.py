@@ -162,7 +162,7 @@ def write(rec, name, comment, keep=False):
     last = {}
     for k, n in enumerate(rec.nodes):
         for i in n.ins:
-            if i.name:
+            if i.name and n.op != "store":
                 last[i.name] = k
         for o in n.outs:
             last[o] = k
@@ -175,7 +175,8 @@ def write(rec, name, comment, keep=False):
     for k, n in enumerate(rec.nodes):
         for o in n.outs:
             d = rec.dead.get(o)
-            if d is not None and d - 1 > last[o] and o not in rec.kept | former:
+            lives_on = d is not None and d - 1 >= last[o] + (o not in rec.cached)
+            if lives_on and o not in rec.kept | former:
                 drops.setdefault(d - 1, []).append(o)
     taken = {}
     for o in sorted(rec.kept | former):

@@ -24,6 +24,7 @@ try:
 except ImportError as e:
     sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
 
+import export_generate
 from export_answers import Answers
 from export_device import without_memory
 from export_rows import Problem, one_line, place, progress
@@ -94,6 +95,13 @@ def command_line():
         metavar="T",
         help="hf: tokens of the decoder, the default of dim T (default: as --seq)",
     )
+    a.add_argument(
+        "--generate",
+        type=export_generate.Generation,
+        metavar="prompt=S,new=N",
+        help="the steps of a generation, with what lives from one to the next; also cache=static and arguments of transformers' generate(), "
+        "as num_beams=4 or do_sample=1,top_k=50",
+    )
     a.add_argument("--size", type=count, help="images: pixels a side (default: the model's own)")
     a.add_argument("--frames", type=count, default=16, help="torchvision's videos: frames (default: 16)")
     a.add_argument("--samples", type=count, default=16000, help="hf, audio: samples (default: 16000)")
@@ -143,10 +151,10 @@ def loaded_text(o, real):
 
 def exported_text(o, real):
     with contextlib.nullcontext() if real else without_memory():
-        return export(
+        return (export_generate.export if o.generate else export)(
             load(
                 o.source,
-                not o.eval,
+                not o.eval and not o.generate,
                 o.batch,
                 o.seq,
                 o.size,
@@ -159,6 +167,7 @@ def exported_text(o, real):
                 o.keep,
                 o.count,
                 o.packed,
+                o.generate,
             )
         )
 

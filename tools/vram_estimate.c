@@ -564,8 +564,8 @@ int estimate_command(int argc, char **argv) {
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
     else if (!strcmp(argv[i], "--engine"))
-      return model && model_sniff(model) ? model_serve(model, argc, argv)
-                                         : serve_command(argc, argv, NULL);
+      return model && model_sniff(model) ? model_serve(model, argc, argv, 0)
+                                         : serve_command(argc, argv, NULL, 0);
   if (model && pipeline_is(model))
     return pipeline_estimate(argc, argv);
   if (model) {

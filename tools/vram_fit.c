@@ -1,21 +1,27 @@
 /* vram fit: the largest size that fits. */
+#include "vram_generate.h"
 #include "vram_job.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_serve.h"
 
 cmd_text help_fit = {
     "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
-    "  --solve batch|dim:NAME|lora|segments|ctx|slots|ngl|n-cpu-moe|side\n"
+    "  --solve batch|dim:NAME|lora|segments|prompt|new|ctx|slots|ngl|n-cpu-moe|side\n"
     "                        the first dim (default), any dim: sequence length,\n"
     "                        width, depth (the rounds of a loop); the rank of\n"
     "                        adapters; or the fewest segments of\n"
     "                        checkpoint_sequential\n"
+    "                        prompt|new with --generate: the longest prompt, the\n"
+    "                        most new tokens\n"
     "                        of GGUF files the tokens of context (default), slots of\n"
     "                        --ctx tokens each, the most layers on the devices, or\n"
     "                        the fewest with experts on the host\n"
     "                        of a folder of diffusers batch (default), or side: of\n"
     "                        square images\n"
+    "                        with --engine: max-model-len (default), max-num-seqs or\n"
+    "                        tp, see vram estimate -h, \"serving engine\"\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -248,6 +254,11 @@ int fit_command(int argc, char **argv) {
   size_t len = 0;
   int status, failed;
   const char *model = model_argument(help_fit, argc, argv);
+  int i;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "--engine"))
+      return model && model_sniff(model) ? model_serve(model, argc, argv, 1)
+                                         : serve_command(argc, argv, NULL, 1);
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return model_fit(argc, argv);
   if (model && pipeline_is(model))
@@ -270,6 +281,8 @@ int fit_command(int argc, char **argv) {
   if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
     return cmd_bad("segments are what is solved for, not",
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
+  if (j.generate)
+    return generate_fit(&j);
   status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;

@@ -1,34 +1,11 @@
 /* vram estimate --generate: a prompt, then one token a step, on one device. */
+#include "vram_generate.h"
 #include "vram_estimate.h"
 #include "vram_model.h"
 
-typedef struct step_figures {
-  uint64_t before, after, requested_peak, allocated_peak, reserved_peak, cache;
-} step_figures;
-
-/* One part of the text, as it is read for each step. */
-typedef struct part {
-  const char *text;
-  size_t len;
-  void *mem, *scratch; /* of graph and step; they grow */
-  uint64_t mem_bytes, scratch_bytes;
-  int64_t from; /* tokens before its first step */
-  vram_graph g;
-} part;
-
-enum { MAX_PARTS = 8 };
-
-typedef struct generated {
-  job *j;
-  char *text;
-  part part[MAX_PARTS]; /* the prompt's, and those of further tokens */
-  uint32_t parts;
-  void *mem;
-  vram_generation gen;
-  step_figures *step;
-  vram_report first, last; /* reports of those steps */
-  vram_bounds device;
-} generated;
+/* What a generation sets: tokens of the step, before it, both, room of a static cache, the prompt,
+   tokens that were generated before the step, that are asked for, and all with the prompt. */
+static const char *const step_dim[STEP_DIMS] = {"S", "P", "T", "M", "Q", "G", "K", "L"};
 
 static int grow(void **mem, uint64_t *have, uint64_t need) {
   if (need <= *have && *mem)
@@ -64,16 +41,17 @@ static int part_parse(const job *j, part *p, const vram_dim *dims, uint32_t ndim
 
 /* The part with the dims of that step; names: those of step_dims that it has. */
 static int part_load(const generated *t, part *p, uint32_t step, const uint8_t *has) {
-  static const char *const name[] = {"S", "P", "T", "M", "Q"};
   const job *j = t->j;
   const int64_t past = step ? j->prompt + step - 1 : 0, tokens = step ? 1 : j->prompt;
-  const int64_t value[] = {tokens, past, past + tokens, j->prompt + j->new_tokens - 1, j->prompt};
-  vram_dim dims[VRAM_MAX_DIMS + 5];
+  const int64_t all = j->prompt + j->new_tokens,
+                value[STEP_DIMS] = {tokens,    past, past + tokens, all - 1,
+                                    j->prompt, step, j->new_tokens, all};
+  vram_dim dims[VRAM_MAX_DIMS + STEP_DIMS];
   uint32_t i, n = j->ndims;
   memcpy(dims, j->dims, n * sizeof *dims);
-  for (i = 0; i < 5; i++)
+  for (i = 0; i < STEP_DIMS; i++)
     if (has[i]) {
-      dims[n].name = name[i];
+      dims[n].name = step_dim[i];
       dims[n++].value = value[i];
     }
   return part_parse(j, p, dims, n);
@@ -82,13 +60,12 @@ static int part_load(const generated *t, part *p, uint32_t step, const uint8_t *
 /* Which of the dims that a generation sets the part has. */
 static int part_dims(const generated *t, part *p, uint8_t *has) {
   const int status = part_parse(t->j, p, t->j->dims, t->j->ndims);
-  static const char *const name[] = {"S", "P", "T", "M", "Q"};
   int i;
-  for (i = 0; !status && i < 5; i++)
-    has[i] = (uint8_t)has_dim(t->j, &p->g, name[i]);
+  for (i = 0; !status && i < STEP_DIMS; i++)
+    has[i] = (uint8_t)has_dim(t->j, &p->g, step_dim[i]);
   if (!status && !p->g.ncache)
     return cmd_bad("a text without cache lines cannot generate:", t->j->model,
-                   "one with them, or a config.json of transformers");
+                   "that of tools/export_torch.py --generate, or a config.json of transformers");
   if (!status && p == &t->part[0] && !has[0])
     return cmd_bad("a text that generates has no dim S, the tokens of a step:", t->j->model, NULL);
   return status;
@@ -130,17 +107,24 @@ static int play_step(generated *t, part *p, uint32_t k) {
   return FITS;
 }
 
-static int play(generated *t) {
+/* Is the step one of that part, or of one behind it? */
+static int begins(const part *p, int64_t prompt, uint32_t step) {
+  return p->from <= (p->is_step ? 0 : prompt - 1) + (int64_t)step;
+}
+
+static int play(generated *t, uint32_t most) {
   const uint32_t count = (uint32_t)t->j->new_tokens;
-  uint8_t has[MAX_PARTS][5];
+  uint8_t has[MAX_PARTS][STEP_DIMS];
   uint32_t k, which = 0;
   uint64_t bytes;
   int status = FITS;
   for (k = 0; k < t->parts && !status; k++)
     status = part_dims(t, &t->part[k], has[k]);
+  for (k = 0; k < t->parts && !status; k++)
+    t->knows_new |= has[k][3] || has[k][6] || has[k][7];
   for (k = 0; k < count && !status; k++) {
     part *p;
-    while (k && which + 1 < t->parts && t->part[which + 1].from <= t->j->prompt + k - 1)
+    while (k && which + 1 < t->parts && begins(&t->part[which + 1], t->j->prompt, k))
       which++;
     p = &t->part[which];
     cmd_progress("vram: token", count);
@@ -157,6 +141,9 @@ static int play(generated *t) {
     }
     if (!status)
       status = play_step(t, p, k);
+    t->fits = !t->j->has_budget || (t->device.expected <= t->j->budget && !t->gen.num_ooms);
+    if (most && (!t->fits || k + 1 == most))
+      break;
   }
   cmd_progress_end();
   return status;
@@ -268,10 +255,12 @@ static void generate_summary(const generated *t, int fits) {
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
 }
 
-/* The parts of the text; `decode P=N`: the part of steps with N tokens before them, and more. */
+/* The parts of the text; `decode P=N`: the part of steps with N tokens before them, and more;
+   `decode G=N`: of those behind N others. */
 static int split(generated *t, const char *text, size_t len) {
   uint64_t at = 0;
   int64_t from = 0;
+  int is_step = 0;
   do {
     part *p = &t->part[t->parts];
     const char *line, *key;
@@ -280,48 +269,59 @@ static int split(generated *t, const char *text, size_t len) {
     p->text = text;
     p->len = len;
     p->from = from;
+    p->is_step = is_step;
     at = vram_text_decode(text, len);
     text += at;
     len -= (size_t)at;
     for (line = text - (at != 0); at && line[-1] != '\n' && line[-1] != 'e';)
       line--;
-    key = at ? strstr(line, "P=") : NULL;
+    key = at ? strpbrk(line, "PG\n") : NULL;
+    is_step = key && *key == 'G';
     from = key && key < text ? strtoll(key + 2, NULL, 10) : 0;
   } while (at);
   return FITS;
 }
 
-int generate_command(job *j, char *text, size_t len) {
-  generated t;
-  uint32_t k;
-  int status, fits;
-  memset(&t, 0, sizeof t);
-  t.j = j;
-  status = split(&t, text, len);
+int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most) {
+  int status;
+  memset(t, 0, sizeof *t);
+  t->j = j;
+  t->text = text;
+  status = split(t, text, len);
   if (j->events || j->svg || j->html || j->snapshot || j->trace || j->table || j->live ||
       j->terms || j->explain || j->lora || j->quant || j->checkpoint)
     status =
         cmd_bad("--generate takes sizes, device, --dtype, --amp, --json and --csv", NULL, NULL);
   if (!status && (j->is_static || j->is_padded) && !model_has_config(j->model))
     status = cmd_bad("cache= and padded= are for a config.json, not", j->model, NULL);
-  t.step = (step_figures *)calloc((size_t)j->new_tokens, sizeof *t.step);
-  if (!status && !t.step)
+  t->step = (step_figures *)calloc((size_t)j->new_tokens, sizeof *t->step);
+  if (!status && !t->step)
     status = cmd_no_memory();
-  if (!status)
-    status = play(&t);
-  fits = !j->has_budget || (t.device.expected <= j->budget && !t.gen.num_ooms);
+  return status ? status : play(t, most);
+}
+
+void generate_close(generated *t) {
+  uint32_t k;
+  for (k = 0; k < MAX_PARTS; k++) {
+    free(t->part[k].mem);
+    free(t->part[k].scratch);
+  }
+  free(t->mem);
+  free(t->step);
+  free(t->text);
+}
+
+int generate_command(job *j, char *text, size_t len) {
+  generated t;
+  int status = generate_play(&t, j, text, len, 0);
   if (!status && j->json)
-    generate_json(&t, fits);
+    generate_json(&t, t.fits);
   else if (!status && j->csv)
     generate_csv(&t);
   else if (!status)
-    generate_summary(&t, fits);
-  for (k = 0; k < MAX_PARTS; k++) {
-    free(t.part[k].mem);
-    free(t.part[k].scratch);
-  }
-  free(t.mem);
-  free(t.step);
-  free(text);
-  return status ? status : fits ? FITS : TOO_LARGE;
+    generate_summary(&t, t.fits);
+  if (!status && !t.fits)
+    status = TOO_LARGE;
+  generate_close(&t);
+  return status;
 }

@@ -13,7 +13,7 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
       {"estimate", "--solve"},
-      {"fit", "--generate --csv --table --no-table --live --terms --explain --events --svg --html "
+      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html "
               "--snapshot "
               "--trace"},
       {"plan",
@@ -276,7 +276,10 @@ static int set_solve(job *j, const char *a, const char *v) {
   j->segments = !strcmp(v, "segments");
   j->rank = !strcmp(v, "lora");
   j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
-  return j->solve || j->segments || j->rank || !strcmp(v, "batch") ||
+  j->of_generation = !strcmp(v, "prompt") ? SOLVE_PROMPT
+                     : !strcmp(v, "new")  ? SOLVE_NEW
+                                          : SOLVE_BATCH;
+  return j->solve || j->segments || j->rank || j->of_generation || !strcmp(v, "batch") ||
          (cmd_bad("nothing to solve for", v, "batch, dim:NAME, lora or segments"), 0);
 }
 
@@ -423,6 +426,10 @@ int job_check(job *j) {
     return cmd_bad("an option of training without --train:", j->training, NULL);
   if (j->generate && (j->o.train || j->o.prefetch || j->o.pinned))
     return cmd_bad("--generate excludes --train, --prefetch and --pinned", NULL, NULL);
+  if (j->generate && (j->solve || j->segments || j->rank))
+    return cmd_bad("--generate solves for batch, prompt or new", NULL, NULL);
+  if (j->of_generation && !j->generate)
+    return cmd_bad("no generation to solve for", NULL, "--generate prompt=S,new=N");
   if (j->automatic && !j->has_budget)
     return cmd_bad("no budget for", "--checkpoint auto", "--budget or --gpu");
   if (j->automatic && (j->checkpoint || j->o.reentrant))

@@ -118,8 +118,8 @@ int model_wants_step(int argc, char **argv);
 /* Layers and cache as the config.json of a folder has them, behind what is said of its tensors;
    is_asked: options need them. CMD_ABSENT: there is none that is known. */
 int model_folder_cache(const file_job *j, const char *path, int is_asked);
-/* vram estimate --engine of a config.json or a folder with one. */
-int model_serve(const char *path, int argc, char **argv);
+/* vram estimate --engine, or fit, of a config.json or a folder with one. */
+int model_serve(const char *path, int argc, char **argv, int is_fit);
 
 /* What llama.cpp allocates for m. Not FITS: message printed, or the reason is in `why`, where
    nothing was asked that needs the answer. */

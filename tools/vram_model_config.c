@@ -27,10 +27,11 @@ static void print_caches(const vram_hf_config *c, const config_cache *k) {
     printf(", %" PRIu64 " without attention", c->state_layers);
   printf("\ncache        %11s  %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64 " bytes a token\n",
          cmd_human(k->bytes), k->slots, k->tokens, c->kv_bytes_per_token);
-  if (c->conv_elements || c->ssm_elements)
-    printf("states       %" PRIu64 " elements of convolutions and %" PRIu64
-           " of state spaces for each sequence\n",
-           c->conv_elements, c->ssm_elements);
+  if (c->state_bytes)
+    printf("states       %11s  of %" PRIu64 " layers, for each sequence %" PRIu64
+           " elements of convolutions and %" PRIu64 " of state spaces\n",
+           cmd_human(k->slots * c->state_bytes), c->state.layers, c->conv_elements,
+           c->ssm_elements);
 }
 
 static void print_text(const char *path, const vram_hf_config *c, const config_cache *k) {
@@ -50,9 +51,10 @@ static void print_json(const vram_hf_config *c, const config_cache *k) {
          ",\"window\":%" PRIu64,
          c->layers, c->full_layers, c->sliding_layers, c->window);
   printf(",\"n_ctx\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
-         ",\"kv_cache_bytes\":%" PRIu64 ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64
-         "}",
-         k->tokens, k->slots, c->kv_bytes_per_token, k->bytes, c->conv_elements, c->ssm_elements);
+         ",\"kv_cache_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64
+         ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64 "}",
+         k->tokens, k->slots, c->kv_bytes_per_token, k->bytes, k->slots * c->state_bytes,
+         c->conv_elements, c->ssm_elements);
 }
 
 static int config_read(const file_job *j, const model_file *m, vram_hf_config *c, config_cache *k) {
@@ -64,7 +66,7 @@ static int config_read(const file_job *j, const model_file *m, vram_hf_config *c
   k->tokens = j->o.n_ctx ? j->o.n_ctx : trained_tokens(&m->f);
   k->slots = j->o.slots ? j->o.slots : 1;
   k->bytes = vram_hf_kv_cache_bytes(c, k->tokens, k->slots);
-  if (k->bytes > (uint64_t)VRAM_MAX_BYTES) {
+  if (k->bytes > (uint64_t)VRAM_MAX_BYTES || c->state_bytes > (uint64_t)VRAM_MAX_BYTES / k->slots) {
     cmd_say("%s: a cache of more than 2^63-1 bytes", m->path);
     return USAGE;
   }
@@ -114,33 +116,51 @@ int model_folder_cache(const file_job *j, const char *path, int is_asked) {
 
 /* ---- for a serving engine ---- */
 
+static int text_is(const vram_file *f, const char *key, const char *begin) {
+  const vram_file_value *v = vram_file_get(f, key, (uint32_t)strlen(key));
+  const size_t n = strlen(begin);
+  return v && v->kind == VRAM_VALUE_TEXT && v->count >= n && !strncmp(v->text, begin, n);
+}
+
+/* fp8 where the checkpoint says so: layers/attention/attention.py (kv_cache_scheme),
+   utils/torch_utils.py (modelopt) of vLLM 0.33.0. */
+static vram_dtype cache_dtype(const vram_file *f) {
+  static const char key[] = "quantization_config.kv_cache_scheme.num_bits";
+  const vram_file_value *bits = vram_file_get(f, key, (uint32_t)sizeof key - 1);
+  const int is_fp8 = bits && bits->kind == VRAM_VALUE_UINT && bits->number.u == 8 &&
+                     text_is(f, "quantization_config.kv_cache_scheme.type", "float");
+  return is_fp8 || text_is(f, "quantization_config.kv_cache_quant_algo", "FP8") ||
+                 text_is(f, "quantization_config.quantization.kv_cache_quant_algo", "FP8")
+             ? VRAM_F8E4M3FN
+             : VRAM_DTYPE_NONE;
+}
+
 /* A model in f32 is served in the first dtype of the platform: bf16 from compute capability 8.0 on
    (_resolve_auto_dtype in config/model.py of vLLM 0.33.0; older devices and pooling models: f16, of
    the same size). */
-static int serve_fill(const model_file *m, serve_model *s) {
-  vram_hf_config c;
+static int serve_fill(const model_file *m, vram_hf_config *c, serve_model *s) {
   vram_error e;
-  vram_dtype served;
-  if (vram_hf_config_read(&m->f, &c, &e)) {
+  if (vram_hf_config_read(&m->f, c, &e)) {
     cmd_say("%s: %s", m->path, e.text);
     return USAGE;
   }
-  if (c.conv_elements || c.ssm_elements) {
-    cmd_say("%s: a model with states, expected their rows: --kv state:... instead of it", m->path);
-    return USAGE;
-  }
-  served = c.dtype == VRAM_F32 ? VRAM_BF16 : c.dtype;
-  s->kv.nlayer = vram_hf_kv_rows(&c, served, s->layer);
-  s->weights_bytes = c.quantised ? 0 : c.params * vram_dtype_get_info(served)->block_bytes;
+  s->config = c;
+  s->served = c->dtype == VRAM_F32 ? VRAM_BF16 : c->dtype;
+  s->cache = cache_dtype(&m->f);
+  s->weights_bytes = c->quantised ? 0 : c->params * vram_dtype_get_info(s->served)->block_bytes;
   s->max_model_len = trained_tokens(&m->f);
-  s->hidden = (uint32_t)c.hidden;
-  s->intermediate = (uint32_t)c.intermediate;
-  s->vocab = (uint32_t)c.vocab;
+  s->hidden = (uint32_t)c->hidden;
+  s->vocab = (uint32_t)c->vocab;
+  s->experts_used = c->experts ? (uint32_t)c->experts_used : 0;
+  s->intermediate = (uint32_t)c->intermediate;
+  if (c->experts && c->experts_used * c->expert_intermediate > c->intermediate)
+    s->intermediate = (uint32_t)(c->experts_used * c->expert_intermediate);
   return FITS;
 }
 
-int model_serve(const char *path, int argc, char **argv) {
+int model_serve(const char *path, int argc, char **argv, int is_fit) {
   static serve_model s;
+  static vram_hf_config c;
   model_file m;
   int i, has_weights = 0, status = model_config_open(&m, path);
   if (status == CMD_ABSENT && model_sniff(path) == VRAM_FILE_GGUF)
@@ -149,7 +169,7 @@ int model_serve(const char *path, int argc, char **argv) {
   else if (status == CMD_ABSENT)
     status = cmd_bad("no config.json of transformers:", path, "--kv full:32x8x128 without it");
   if (!status)
-    status = serve_fill(&m, &s);
+    status = serve_fill(&m, &c, &s);
   model_file_close(&m);
   if (status)
     return status;
@@ -163,5 +183,5 @@ int model_serve(const char *path, int argc, char **argv) {
   } else if (!s.weights_bytes && !has_weights)
     status = cmd_bad("a quantised checkpoint, whose shards have the bytes:", path,
                      "the folder with them, or --weights SIZE");
-  return status ? status : serve_command(argc, argv, &s);
+  return status ? status : serve_command(argc, argv, &s, is_fit);
 }

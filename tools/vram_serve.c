@@ -1,15 +1,6 @@
 /* vram estimate --engine: blocks, tokens and concurrency of a serving engine. */
 #include "vram_serve.h"
 
-typedef struct serve {
-  serve_model model;
-  vram_serve_options o;
-  vram_serve_report r;
-  const char *gpu;
-  uint64_t weights;
-  int json, rows, help;
-} serve;
-
 /* ---- options -------------------------------------------------------------------------------- */
 
 /* A number at *s, and behind it; 0: there is none. */
@@ -167,6 +158,9 @@ static int set_gpu(serve *v, const char *text) {
     return 0;
   v->gpu = g->name;
   v->o.device_bytes = g->bytes;
+  v->o.cc = g->cc;
+  /* arg_utils.py has smaller batches for the A100 than for other devices of its size */
+  v->is_small = !strncmp(g->name, "a100", 4);
   return 1;
 }
 
@@ -198,8 +192,28 @@ static int valued_option(serve *v, const char *a, const char *text) {
     v->o.cache = cmd_in(text, "fp8 fp8_e4m3 fp8_e5m2") ? VRAM_F8E4M3FN : vram_dtype_from_name(text);
     return v->o.cache != VRAM_DTYPE_NONE || (cmd_bad("unknown dtype", text, "bf16, fp8"), 0);
   }
-  v->o.rules = text;
+  if (!strcmp(a, "--solve"))
+    v->solve = text;
+  else
+    v->o.rules = text;
   return 1;
+}
+
+/* An option without a value. */
+static int plain_option(serve *v, const char *a) {
+  const struct {
+    const char *name;
+    uint8_t *flag;
+  } flags[] = {{"--enforce-eager", &v->o.eager},
+               {"--disable-hybrid-kv-cache-manager", &v->o.no_hybrid},
+               {"--mamba-prefix-caching", &v->o.prefix_states},
+               {"--no-enable-prefix-caching", &v->o.no_prefix},
+               {"--offline", &v->o.offline}};
+  size_t i;
+  for (i = 0; i < sizeof flags / sizeof *flags; i++)
+    if (!strcmp(a, flags[i].name))
+      return *flags[i].flag = 1;
+  return 0;
 }
 
 /* FITS: go on. */
@@ -208,19 +222,16 @@ static int arguments(serve *v, int argc, char **argv) {
   for (i = 0; i < argc; i++) {
     const char *a = argv[i];
     if (cmd_in(a, "-h --help")) {
-      cmd_help(help_estimate, stdout);
+      cmd_help(v->is_fit ? help_fit : help_estimate, stdout);
       v->help = 1;
       return FITS;
     }
     if (!strcmp(a, "--json"))
       v->json = 1;
-    else if (!strcmp(a, "--enforce-eager"))
-      v->o.eager = 1;
-    else if (!strcmp(a, "--disable-hybrid-kv-cache-manager"))
-      v->o.no_hybrid = 1;
-    else if (!strcmp(a, "--mamba-prefix-caching"))
-      v->o.prefix_states = 1;
-    else if (cmd_in(a, "--engine --gpu --rules " SERVE_OPTIONS)) {
+    else if (plain_option(v, a))
+      continue;
+    else if (cmd_in(a, "--engine --gpu --rules " SERVE_OPTIONS) ||
+             (v->is_fit && !strcmp(a, "--solve"))) {
       if (i + 1 == argc || !strncmp(argv[i + 1], "--", 2))
         return cmd_bad("no value behind", a, NULL);
       if (!valued_option(v, a, argv[++i]))
@@ -228,7 +239,7 @@ static int arguments(serve *v, int argc, char **argv) {
     } else if (*a == '-' || !v->model.name || strcmp(a, v->model.name))
       return cmd_bad("not an option beside --engine:", a, "vram estimate -h");
   }
-  if (!v->rows && !v->model.kv.nlayer)
+  if (!v->rows && !v->model.config)
     return cmd_bad("no layers for", "--engine", "--kv full:32x8x128");
   return FITS;
 }
@@ -238,29 +249,39 @@ static int arguments(serve *v, int argc, char **argv) {
 static const char *const term_names[VRAM_SERVE_TERM_COUNT] = {"activations", "cuda_graphs",
                                                               "cuda_context"};
 
+static const char *const kinds[VRAM_KV_KIND_COUNT] = {"none",    "full",   "sliding",
+                                                      "chunked", "latent", "state"};
+
 static void json_result(const char *name, const vram_serve_result *r) {
   printf("\"%s\":{\"kv_cache_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64
-         ",\"concurrency\":%.2f,\"serves_one\":%s}",
-         name, r->kv_bytes, r->blocks, r->tokens, r->concurrency, r->serves_one ? "true" : "false");
+         ",\"states\":%" PRIu64 ",\"concurrency\":%.2f,\"serves_one\":%s}",
+         name, r->kv_bytes, r->blocks, r->tokens, r->states, r->concurrency,
+         r->serves_one ? "true" : "false");
 }
 
-static void print_json(const serve *v, const vram_kv_report *kv) {
+void serve_json_rules(const serve *v) {
   const vram_serve_report *r = &v->r;
-  uint32_t i;
   printf("{\"engine\":\"%s\",\"rules\":\"%s\",\"utilization\":%g,\"device_bytes\":%" PRIu64
          ",\"requested_bytes\":%" PRIu64 ",\"weights_bytes\":%" PRIu64 ",\"tp\":%" PRIu32
          ",\"max_model_len\":%" PRIu64 ",\"max_num_batched_tokens\":%" PRIu64
          ",\"max_num_seqs\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64 ",\"state_bytes\":%" PRIu64
-         ",\"block_bytes\":%" PRIu64 ",\"blocks_per_request\":%" PRIu64 ",\"groups\":[",
+         ",\"block_bytes\":%" PRIu64 ",\"blocks_per_request\":%" PRIu64,
          vram_engine_name(v->o.engine), r->rules, r->utilization, v->o.device_bytes,
          r->requested_bytes, v->o.weights_bytes, v->o.tp ? v->o.tp : 1, v->o.max_model_len,
-         r->batched_tokens, r->sequences, kv->token_bytes, kv->state_bytes, r->block_bytes,
+         r->batched_tokens, r->sequences, v->kv.token_bytes, v->kv.state_bytes, r->block_bytes,
          r->blocks_per_request);
+}
+
+static void print_json(const serve *v) {
+  const vram_serve_report *r = &v->r;
+  uint32_t i;
+  serve_json_rules(v);
+  printf(",\"groups\":[");
   for (i = 0; i < r->ngroup; i++)
-    printf("%s{\"layers\":%" PRIu32 ",\"block_size\":%" PRIu64 ",\"page_bytes\":%" PRIu64
-           ",\"bytes\":%" PRIu64 ",\"blocks_per_request\":%" PRIu64 "}",
-           i ? "," : "", r->group[i].layers, r->group[i].block, r->group[i].page_bytes,
-           r->group[i].bytes, r->group[i].blocks_per_request);
+    printf("%s{\"kind\":\"%s\",\"layers\":%" PRIu32 ",\"block_size\":%" PRIu64
+           ",\"page_bytes\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"blocks_per_request\":%" PRIu64 "}",
+           i ? "," : "", kinds[r->group[i].kind], r->group[i].layers, r->group[i].block,
+           r->group[i].page_bytes, r->group[i].bytes, r->group[i].blocks_per_request);
   printf("],\"terms\":{");
   for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
     printf("%s\"%s\":{\"low\":%" PRIu64 ",\"high\":%" PRIu64 ",\"why\":", i ? "," : "",
@@ -287,14 +308,16 @@ static void print_range(const char *name, uint64_t low, uint64_t high, const cha
 
 static void print_tokens(const vram_serve_result *r, uint64_t len) {
   char blocks[32], tokens[32], of[32];
-  printf("  %-22s %s blocks, %s tokens, %.2f requests of %s tokens%s\n", cmd_human(r->kv_bytes),
-         cmd_grouped(r->blocks, blocks), cmd_grouped(r->tokens, tokens), r->concurrency,
-         cmd_grouped(len, of), r->serves_one ? "" : ": too few for one");
+  printf("  %-22s %s blocks, %s tokens, ", cmd_human(r->kv_bytes), cmd_grouped(r->blocks, blocks),
+         cmd_grouped(r->tokens, tokens));
+  if (r->states)
+    printf("%" PRIu64 " states, ", r->states);
+  printf("%.2f requests of %s tokens%s\n", r->concurrency, cmd_grouped(len, of),
+         r->serves_one ? "" : ": too few for one");
 }
 
-static void print_text(const serve *v, const vram_kv_report *kv) {
-  static const char *const kinds[VRAM_KV_KIND_COUNT] = {"none",    "full",   "sliding",
-                                                        "chunked", "latent", "state"};
+static void print_text(const serve *v) {
+  const vram_kv_report *const kv = &v->kv;
   const vram_serve_report *r = &v->r;
   uint32_t i;
   printf("%s%s %s%s%s%s: %g of %s\n", cmd_bold, vram_engine_name(v->o.engine), r->rules, cmd_plain,
@@ -322,12 +345,45 @@ static void print_text(const serve *v, const vram_kv_report *kv) {
   print_tokens(&r->high, v->o.max_model_len);
 }
 
-int serve_command(int argc, char **argv, const serve_model *m) {
-  static serve v;
-  vram_kv_report kv;
+/* The rows of a config.json, as this engine keeps them. */
+static void config_rows(serve *v) {
+  const vram_hf_config *const c = v->model.config;
+  vram_hf_served s = VRAM_ZERO_INIT;
+  s.engine = v->o.engine;
+  s.dtype = v->model.served;
+  s.tp = v->o.tp;
+  s.draft = v->o.draft;
+  v->model.kv.nlayer = vram_hf_serve_rows(c, &s, v->model.layer);
+  v->o.delta_states = c->state.is_delta;
+  v->o.buffered_states = c->state.is_buffered;
+  if (v->o.cache == VRAM_DTYPE_NONE)
+    v->o.cache = v->model.cache;
+}
+
+int serve_run(serve *v) {
   vram_error e;
+  vram_kv kv;
+  uint32_t i;
+  v->o.weights_bytes = v->o.tp ? (v->weights + v->o.tp - 1) / v->o.tp : v->weights;
+  if (v->model.config && !v->rows) {
+    if (v->o.engine == VRAM_ENGINE_SGLANG && !strcmp(v->model.config->family, "jamba"))
+      return cmd_bad("SGLang 0.5.23 has no model of the family", "jamba", NULL);
+    config_rows(v);
+  }
+  for (i = 0; v->o.cache != VRAM_DTYPE_NONE && i < v->model.kv.nlayer; i++)
+    v->model.layer[i].k = v->model.layer[i].v = v->o.cache;
+  kv = v->model.kv;
+  kv.layer = v->model.layer;
+  if (vram_kv_bytes(&kv, 0, 1, &v->kv, &e) || vram_serve(&kv, &v->o, &v->r, &e))
+    return cmd_bad(e.text, NULL, NULL);
+  return FITS;
+}
+
+int serve_command(int argc, char **argv, const serve_model *m, int is_fit) {
+  static serve v;
   int status;
   memset(&v, 0, sizeof v);
+  v.is_fit = is_fit;
   if (m) {
     v.model = *m;
     v.weights = m->weights_bytes;
@@ -335,27 +391,23 @@ int serve_command(int argc, char **argv, const serve_model *m) {
     v.o.hidden = m->hidden;
     v.o.intermediate = m->intermediate;
     v.o.vocab = m->vocab;
+    v.o.experts_used = m->experts_used;
   }
-  v.model.kv.layer = v.model.layer;
   status = arguments(&v, argc, argv);
   if (status || v.help)
     return status;
-  /* arg_utils.py has smaller batches for the A100 than for other devices of its size */
-  if (v.gpu && !strncmp(v.gpu, "a100", 4)) {
-    v.o.batched_tokens = v.o.batched_tokens ? v.o.batched_tokens : 2048;
+  if (v.is_small && v.o.engine == VRAM_ENGINE_VLLM) {
+    v.o.batched_tokens = v.o.batched_tokens ? v.o.batched_tokens : v.o.offline ? 8192 : 2048;
     v.o.sequences = v.o.sequences ? v.o.sequences : 256;
   }
-  v.o.weights_bytes = v.o.tp ? (v.weights + v.o.tp - 1) / v.o.tp : v.weights;
-  if (v.o.cache != VRAM_DTYPE_NONE) {
-    uint32_t i;
-    for (i = 0; i < v.model.kv.nlayer; i++)
-      v.model.layer[i].k = v.model.layer[i].v = v.o.cache;
-  }
-  if (vram_kv_bytes(&v.model.kv, 0, 1, &kv, &e) || vram_serve(&v.model.kv, &v.o, &v.r, &e))
-    return cmd_bad(e.text, NULL, NULL);
+  if (is_fit)
+    return serve_fit(&v);
+  status = serve_run(&v);
+  if (status)
+    return status;
   if (v.json)
-    print_json(&v, &kv);
+    print_json(&v);
   else
-    print_text(&v, &kv);
+    print_text(&v);
   return v.r.low.serves_one ? FITS : TOO_LARGE;
 }

@@ -4,9 +4,9 @@
 /* >>kv =======================================================================================
    What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
    (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
-   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
-   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
-   VRAM_MLA_CACHE_BYTES.
+   says how many bytes that is for a token, for a sequence and for all of them: llama.cpp's slots,
+   transformers' batch, an engine's requests. config.json as rows: vram_hf_kv_rows,
+   vram_hf_serve_rows. Macros for the same at compile time: VRAM_KV_CACHE_BYTES and its neighbours.
 
      vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
      vram_kv kv = {layer, 2, 256, 512};
@@ -60,10 +60,14 @@ typedef struct vram_kv_report {
    VRAM_OVERFLOW where it does not fit. */
 VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
 
-/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+/* Bytes of each tensor of one layer of this row when it holds so many tokens (of states they are
+   not read): keys and values, the latent rows, the states; *n: how many there are.
      VRAM_ERR_VALUE     no such kind, too many states
-     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
-   *bytes is VRAM_OVERFLOW then. */
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them. */
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n);
+
+/* The sum of them; after an error *bytes is VRAM_OVERFLOW. */
 VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
 
 /* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names

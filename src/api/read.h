@@ -1,6 +1,7 @@
 #pragma once
 #include "api/dtype.h"
 #include "api/kv.h"
+#include "api/serve.h"
 #include "api/types.h"
 #include "api/writer.h"
 /* >>read ======================================================================================
@@ -225,6 +226,17 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
 
+/* The state that a layer keeps in the place of a cache, or beside it. */
+typedef struct vram_hf_state {
+  uint64_t layers;                 /* that keep one */
+  uint64_t channels, kernel;       /* of its convolution */
+  uint64_t groups, group_channels; /* of these channels, B and C of each group (Mamba-2) */
+  uint64_t matrix;                 /* elements of what is recurrent; 0: a convolution alone */
+  uint8_t is_delta;                /* of a gated delta net */
+  uint8_t is_buffered;             /* SGLang computes the next ones beside it */
+  uint8_t keeps_drafts;            /* vLLM keeps a column more for each token of a draft */
+} vram_hf_state;
+
 /* A model as its config.json describes it, with what transformers (5.23) sets where a key is
    missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
    and the rotated key. */
@@ -233,9 +245,12 @@ typedef struct vram_hf_config {
   uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
   uint64_t experts, experts_used, expert_intermediate; /* 0: none */
   uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
-  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t cache_heads; /* of transformers' cache: Falcon repeats keys and values before */
+  uint64_t window;      /* of the layers that slide; 0: none */
   uint64_t full_layers, sliding_layers, state_layers;
+  vram_hf_state state;
   uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t state_bytes;                 /* the same, in bytes */
   uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
   uint64_t text_params;   /* without a vision tower and its projector */
   uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
@@ -243,22 +258,37 @@ typedef struct vram_hf_config {
   uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
   const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
   uint32_t quantised_len;
-  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  vram_dtype dtype;         /* VRAM_F32 where the file has none */
+  vram_dtype ssm_dtype;     /* mamba_ssm_dtype: what a serving engine keeps states in */
+  uint8_t serves_ssm_dtype; /* vLLM does so, too */
   uint8_t is_tied;
+  uint8_t is_chunked; /* layers with a window look at chunks of it */
+  uint8_t has_pool;   /* SGLang gives them a pool of their own; else they keep all tokens */
 } vram_hf_config;
 
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
-/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
-   rows there are (0 to VRAM_HF_KV_ROWS). */
-#define VRAM_HF_KV_ROWS 2
+/* The same caches and states as rows of a vram_kv, keys and values at `dtype`: how many rows there
+   are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 3
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
                                   vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
-   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+/* The rows that a serving engine makes of them, of all ranks together, for vram_serve. */
+typedef struct vram_hf_served {
+  vram_engine engine;
+  vram_dtype dtype; /* of the model as it is served */
+  uint32_t tp;      /* ranks; 0: 1 */
+  uint32_t draft;   /* tokens of speculative decoding */
+} vram_hf_served;
+VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
+                                     vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, or
+   an encoder with the head of its class and that one's loss, as transformers 5.23 runs it in
+   training (attention sdpa). Dims: N sequences of S tokens. S
    decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
    greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
    that vram_text_decode() tells of. The memory is only used while it works.

@@ -25,18 +25,25 @@ typedef struct vram_serve_options {
   uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
   uint64_t weights_bytes; /* of a rank */
   uint64_t max_model_len; /* tokens of one request; needed */
-  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
-  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
-  uint32_t tp;             /* ranks that share the heads; 0: 1 */
-  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
-  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
-  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
-  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint64_t batched_tokens; /* max_num_batched_tokens, chunked_prefill_size; 0: by the device */
+  uint64_t sequences; /* max_num_seqs; SGLang: the largest batch with a CUDA graph; 0: the same */
+  uint32_t tp;        /* ranks that share the heads; 0: 1 */
+  uint32_t block;     /* tokens of a block; 0: vLLM 16, SGLang 1, but where `cc` decides */
+  uint32_t cc;        /* compute capability, 90 for 9.0; 0: not known, older than Hopper */
+  uint32_t batches;   /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;     /* tokens of speculative decoding: as many states more for a request */
+  vram_dtype cache;   /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
   uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
   vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
   uint8_t eager;                        /* no CUDA graphs */
-  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
-  uint8_t no_hybrid;     /* windows take blocks for all tokens */
+  uint8_t prefix_states;   /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;       /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;    /* states are those of gated delta nets: from Hopper on one more */
+  uint8_t buffered_states; /* SGLang computes the next states meanwhile: two more of a request */
+  uint8_t no_hybrid;       /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks;   /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;         /* the class LLM instead of a server: larger batches */
 } vram_serve_options;
 
 /* Layers that share a table of blocks. */
@@ -53,6 +60,7 @@ typedef struct vram_serve_group {
 typedef struct vram_serve_result {
   uint64_t kv_bytes;
   uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t states;    /* SGLang: of requests, in a pool of their own (max_mamba_cache_size) */
   uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
   double concurrency; /* requests of max_model_len tokens */
   uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */

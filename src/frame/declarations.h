@@ -7,3 +7,6 @@
 #if defined(VRAM_NO_PLAN) && !defined(VRAM_NO_NET)
 #define VRAM_NO_NET
 #endif
+#if defined(VRAM_NO_KV) && !defined(VRAM_NO_READ)
+#define VRAM_NO_READ
+#endif

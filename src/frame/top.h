@@ -45,6 +45,9 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>kv        caches of keys and values, states
+     >>serve     the budgets of serving engines
+     >>llama     what llama.cpp allocates
      >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
      >>convert   files with a graph as the text form: ONNX
    and in the implementation only

@@ -13,51 +13,53 @@ VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint
   return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
 }
 
-static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *part) {
   uint32_t i;
-  uint64_t sum = 0;
-  if (l->nstate > VRAM_KV_MAX_STATES)
-    return VRAM_ERR_VALUE;
   for (i = 0; i < l->nstate; i++) {
-    uint64_t one;
-    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], part + i);
     if (code)
       return code;
-    sum = vram__sum_or_overflow(sum, one);
   }
-  *bytes = sum;
-  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+  return VRAM_OK;
 }
 
-VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n) {
   const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
-  uint64_t k, v = 0;
   vram_result code;
-  *bytes = VRAM_OVERFLOW;
+  *n = 0;
   switch (l->kind) {
   case VRAM_KV_NONE:
-    *bytes = 0;
     return VRAM_OK;
   case VRAM_KV_STATE:
-    return vram__kv_states(l, bytes);
+    if (l->nstate > VRAM_KV_MAX_STATES)
+      return VRAM_ERR_VALUE;
+    *n = l->nstate;
+    return vram__kv_states(l, part);
   case VRAM_KV_FULL:
   case VRAM_KV_SLIDING:
   case VRAM_KV_CHUNKED:
-    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
-    if (code)
-      return code;
-    break;
   case VRAM_KV_LATENT:
-    break;
+    *n = l->kind == VRAM_KV_LATENT ? 1 : 2;
+    code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, part);
+    return code || *n == 1 ? code : vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, part + 1);
   case VRAM_KV_KIND_COUNT:
   default:
     return VRAM_ERR_VALUE;
   }
-  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  uint64_t part[VRAM_KV_MAX_STATES], sum = 0;
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(l, tokens, part, &n);
+  *bytes = VRAM_OVERFLOW;
   if (code)
     return code;
-  *bytes = vram__sum_or_overflow(k, v);
-  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+  for (i = 0; i < n; i++)
+    sum = vram__sum_or_overflow(sum, part[i]);
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
 }
 
 /* One row into the report. */

@@ -23,7 +23,8 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
-  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
@@ -111,11 +112,19 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
-static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+/* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need).
+ */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  vram_kv kv = VRAM_ZERO_INIT;
+  kv.block = VRAM__LLAMA_CTX_PAD;
+  kv.ahead = l->n_ubatch;
+  row.kind = slides && !l->options->swa_full ? VRAM_KV_SLIDING : VRAM_KV_FULL;
+  row.window = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
   vram__memory_zero(c, sizeof *c);
-  c->cells = cells;
+  c->cells = vram_kv_tokens(&kv, &row, l->n_ctx_seq);
   c->streams = l->n_stream;
   c->k_type = l->k_type;
   c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
@@ -141,51 +150,79 @@ static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_
   return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
 }
 
-/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
-static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
-                                         uint64_t rows) {
-  uint64_t bytes;
-  b->context_bytes = vram__sum_or_overflow(
-      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
-  return bytes;
+/* The tensors of a layer into its buffer, each padded there; `sum` gets their own bytes. */
+static void vram__llama_keep(vram_llama_buffer *b, const vram_kv_layer *row, uint64_t rows,
+                             uint64_t *const sum[2]) {
+  uint64_t part[VRAM_KV_MAX_STATES];
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(row, rows, part, &n);
+  for (i = 0; i < n; i++) {
+    const int is_state = row->kind == VRAM_KV_STATE;
+    const vram_dtype type = is_state ? row->state[i] : i ? row->v : row->k;
+    /* a state is a row for each sequence, of f32: nothing is padded at its end */
+    const uint64_t columns = is_state ? 0
+                             : i      ? row->v_dim
+                                      : row->k_dim,
+                   bytes = code       ? VRAM_OVERFLOW
+                           : is_state ? vram__product_or_overflow(part[i], rows)
+                                      : part[i];
+    b->context_bytes = vram__sum_or_overflow(
+        b->context_bytes, vram__llama_padded(type, columns, bytes, b->device >= 0));
+    *sum[i] = vram__sum_or_overflow(*sum[i], bytes);
+  }
+}
+
+/* A row of heads is one of llama.cpp's n_embd_gqa elements. */
+static vram_kv_layer vram__llama_kv_row(const vram_llama_cache *c, uint64_t k, uint64_t v) {
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  row.kind = c->v_type ? c->slides ? VRAM_KV_SLIDING : VRAM_KV_FULL : VRAM_KV_LATENT;
+  row.count = row.heads = 1;
+  row.k_dim = k > UINT32_MAX ? UINT32_MAX : (uint32_t)k; /* nobody's: more than 2^63-1 bytes */
+  row.v_dim = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+  row.k = c->k_type;
+  row.v = c->v_type;
+  return row;
 }
 
 static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
                                     uint32_t i) {
   const vram__llama_layer *const y = l->layer + i;
-  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
-  const uint64_t rows = c->cells * c->streams,
-                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+  const uint64_t k = vram__product_or_overflow(y->head_k, y->n_head_kv),
                  v = l->transposes_v ? vram__llama_widest_v(l)
                                      : vram__product_or_overflow(y->head_v, y->n_head_kv);
+  const vram_kv_layer row = vram__llama_kv_row(c, k, v);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
-  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
-  if (c->v_type)
-    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+  vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
 }
 
-/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
-static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
-  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
-  const uint64_t cells = windows + l->n_ubatch;
-  if (l->options->swa_full || cells > l->n_ctx_seq)
-    return l->n_ctx_seq;
-  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
 
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
-  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  vram_llama_cache *const c = vram__llama_cache_add(l, 0);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
+  vram_kv_layer row;
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
+  row = vram__llama_kv_row(c, l->indexer_head_size, 0);
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
-      c->k_bytes = vram__sum_or_overflow(
-          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
-                                               l->indexer_head_size, c->cells * c->streams));
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
     }
 }
 
@@ -202,7 +239,7 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
-      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+      *c = vram__llama_cache_add(l, slides);
     vram__llama_cache_layer(l, r, *c, i);
   }
   if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
@@ -212,17 +249,18 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
 /* ---- recurrent states: f32, one row for each sequence ---- */
 
 static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint64_t *const sum[2] = {&r->r_bytes, &r->s_bytes};
+  vram_kv_layer row = VRAM_ZERO_INIT;
   uint32_t i;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    vram_llama_buffer *b;
-    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
-      continue;
-    b = vram__llama_context_buffer(l, r, i);
-    r->r_bytes = vram__sum_or_overflow(
-        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
-    r->s_bytes = vram__sum_or_overflow(
-        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
-  }
+  row.kind = VRAM_KV_STATE;
+  row.count = 1;
+  row.nstate = 2;
+  row.state[0] = row.state[1] = VRAM_F32;
+  row.state_elements[0] = l->n_embd_r;
+  row.state_elements[1] = l->n_embd_s;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
+    if (l->layer[i].is_recurrent && l->row->memory >= VRAM__LLAMA_RECURRENT)
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, l->n_seq, sum);
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {

@@ -6,7 +6,7 @@ enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -109,6 +109,7 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
 #define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
 #define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
 #define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
@@ -144,8 +145,9 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
-  int32_t each_layer;  /* embeddings of each layer, or -1 */
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -257,6 +259,11 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 /* graph_rwkv.c */
 VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);

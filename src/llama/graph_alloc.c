@@ -153,11 +153,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))

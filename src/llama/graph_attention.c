@@ -304,6 +304,8 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
   h.mask = vram__build_mask(b, y->cache, c->cells);
+  if (b->chosen >= 0)
+    h.mask = vram__build_unhidden(b, h.mask, c->cells, c->streams);
   h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
   h.cells = c->cells;
@@ -470,19 +472,22 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
 /* Q of all heads, by two matrices or one. */
-static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+static int32_t vram__build_wide_q(vram__build *b, int32_t x, int is_indexed) {
+  int32_t i;
   if (vram__build_weight(b, "attn_q.weight"))
     return vram__build_linear(b, x, "attn_q.weight", NULL);
-  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
-  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
-  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+  i = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  i = vram__build_norm(b, i, "attn_q_a_norm.weight", NULL);
+  if (is_indexed && (b->m->row->flags & VRAM__LLAMA_INDEXER))
+    vram__build_index(b, x, i);
+  return vram__build_linear(b, i, "attn_q_b.weight", NULL);
 }
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = vram__build_wide_q(b, x), i, v;
+  int32_t q = vram__build_wide_q(b, x, 1), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
@@ -525,7 +530,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
-  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));

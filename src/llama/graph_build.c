@@ -259,8 +259,10 @@ static const vram__build_row vram__build_rows[] = {
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
     {"step35", vram__build_plain, NULL,
-     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -492,12 +494,21 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
+/* Not derived yet: how long a router before attention keeps what it made (smallthinker), where
+   layers or tensors of them lie on the host. */
+static int vram__build_is_beyond(const vram__llama *m, uint64_t flags) {
+  const vram_llama_options *o = m->options;
+  return (flags & VRAM__BUILD_ROUTED_BEFORE) && m->ndevice &&
+         (m->n_gpu_layers <= m->n_layer || o->noverride_tensor || o->n_cpu_moe);
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || vram__build_is_beyond(m, row->flags) ||
+      !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -512,8 +523,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
-      b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;

@@ -9,12 +9,18 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
-/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+/* Has the file a limit of what the gate lets through, in this layer (step35)? maple's experts have
+   it in the op. */
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
+  if (!(b->flags & VRAM__BUILD_LIMITS))
+    return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
+  if (vram__text_is(b->m->arch, b->m->arch_len, "maple") &&
+      vram__text_is(key, vram__text_len(key), "swiglu_clamp_exp"))
+    return 0;
   return limit > 1e-6;
 }
 
@@ -295,6 +301,7 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
 
 /* What a layer has of these; the router's logits may be given (-1: not). */
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down_shexp.weight");
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
@@ -313,7 +320,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
+  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                               "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;

@@ -45,6 +45,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }

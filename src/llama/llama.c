@@ -7,20 +7,26 @@ enum {
   VRAM__LLAMA_HOST_ALIGNMENT = 32
 };
 
-/* Bytes of a tensor in a buffer: on a GPU the last row of a quantised type is padded
-   (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
-VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
-                                           int is_on_gpu) {
+/* Bytes of a tensor of so many bytes in a buffer: on a GPU the last row of a quantised type is
+   padded (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
-  uint64_t bytes, padding = 0;
-  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
-    return VRAM_OVERFLOW;
+  uint64_t padding = 0;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
   return bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__round_up_u64(bytes, alignment);
+}
+
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu) {
+  uint64_t bytes;
+  return vram_dtype_rows_bytes(type, rows, columns, &bytes)
+             ? VRAM_OVERFLOW
+             : vram__llama_padded(type, columns, bytes, is_on_gpu);
 }
 
 /* The buffer of a device, or the host's of that name; begun when it is asked for. There is room:
@@ -106,9 +112,11 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
-  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
-  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
-  vram__llama_beside(l, r);
+  if (!l->options->without_compute) {
+    vram__llama_resolve(l, l + 1, bytes - sizeof *l);
+    vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
+    vram__llama_beside(l, r);
+  }
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;

@@ -85,6 +85,11 @@ static int vram__node_append(vram_graph *g, vram_node *n) {
   return 1;
 }
 
+/* The cache of a `store` line with a value: that it is named is no use of what it had before. */
+static int vram__node_only_names(const vram_node *n, uint32_t i) {
+  return n->op == VRAM__OP_store && !i && n->nin > 1 && n->in[0] != n->in[1];
+}
+
 /* A node with these inputs and keys, its outputs still without shapes. */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   vram_node *n = vram__node_take(g, r);
@@ -97,7 +102,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   if (n->nout > g->max_out)
     g->max_out = n->nout;
   for (i = 0; i < n->nin; i++)
-    if (n->in[i]->last < n->index)
+    if (n->in[i]->last < n->index && !vram__node_only_names(n, i))
       n->in[i]->last = n->index; /* UINT32_MAX stays */
   for (i = 0; i < n->nout; i++) {
     n->out[i].node = n;

@@ -40,25 +40,24 @@ static int vram__parse_dim_name(vram__parser *p, vram__span size, const char **a
   return 1;
 }
 
-/* A size: a product of integers and dims with * and exact /; `negative`: a minus may lead it. */
-VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
-  static const char expected[] = "integers and dims with * and /";
-  const char *at = size.text, *const end = size.text + size.len;
-  const int minus = negative && at < end && *at == '-';
+static const char vram__size_expected[] = "integers and dims with *, /, + and -";
+
+/* A product of integers and dims with * and exact / at *at, which goes behind it. */
+static int vram__parse_product(vram__parser *p, vram__span size, const char **at, uint64_t *to) {
+  const char *const end = size.text + size.len;
   int divide = 0;
   uint64_t product = 1;
-  at += minus;
-  for (;;) {
-    const char *const begin = at;
+  for (;; ++*at) {
+    const char *const begin = *at;
     uint64_t factor = 0;
-    if (at < end && vram__digit(*at)) {
-      if (!vram__parse_integer(p, size, &at, &factor))
+    if (*at < end && vram__digit(**at)) {
+      if (!vram__parse_integer(p, size, at, &factor))
         return 0;
-    } else if (at < end && vram__name_start(*at)) {
-      if (!vram__parse_dim_name(p, size, &at, &factor))
+    } else if (*at < end && vram__name_start(**at)) {
+      if (!vram__parse_dim_name(p, size, at, &factor))
         return 0;
     } else
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
+      return vram__parse_error_in(p, *at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
     if (divide && (!factor || product % factor))
       return vram__parse_error_in(p, begin, VRAM_ERR_VALUE, "a division that leaves a rest", size,
                                   "an exact one");
@@ -66,13 +65,40 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
     if (product == VRAM_OVERFLOW)
       return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a product of more than 63 bits",
                                   size, NULL);
-    if (at == end)
+    if (*at == end || (**at != '*' && **at != '/'))
       break;
-    if (*at != '*' && *at != '/')
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
-    divide = *at++ == '/';
+    divide = **at == '/';
   }
-  *to = minus ? -(int64_t)product : (int64_t)product;
+  *to = product;
+  return 1;
+}
+
+/* A size: products with + and - between; `negative`: it may be less than 0, and begin with a
+   minus. */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
+  const char *at = size.text, *const end = size.text + size.len;
+  int64_t sum = 0;
+  int minus = negative && at < end && *at == '-';
+  at += minus;
+  for (;; minus = *at++ == '-') {
+    const char *const begin = at;
+    uint64_t product;
+    int64_t term;
+    if (!vram__parse_product(p, size, &at, &product))
+      return 0;
+    term = minus ? -(int64_t)product : (int64_t)product;
+    if (term > 0 ? sum > INT64_MAX - term : sum < -INT64_MAX - term)
+      return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a sum of more than 63 bits", size,
+                                  NULL);
+    sum += term;
+    if (at == end || (*at != '+' && *at != '-'))
+      break;
+  }
+  if (at != end)
+    return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
+  if (sum < 0 && !negative)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "a size is negative", size, NULL);
+  *to = sum;
   return 1;
 }
 

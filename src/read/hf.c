@@ -161,6 +161,15 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+/* One more layer keeps a state; those of a model are alike. */
+static void vram__hf_state(vram__hf *h, uint64_t channels, uint64_t kernel, uint64_t matrix) {
+  vram_hf_state *const s = &h->c->state;
+  s->layers++;
+  s->channels = channels;
+  s->kernel = kernel;
+  s->matrix = matrix;
+}
+
 VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
   const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
   const uint64_t hidden = h->c->hidden,
@@ -194,10 +203,7 @@ static void vram__hf_mamba(vram__hf *h) {
     vram__hf_add(h, s.state, 1);
     vram__hf_add(h, s.state, 1);
   }
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.inner, s.kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+  vram__hf_state(h, s.inner, s.kernel, vram__product_or_overflow(s.inner, s.state));
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
@@ -231,10 +237,11 @@ static void vram__hf_mamba2(vram__hf *h) {
   if (s.has_norm)
     vram__hf_add(h, s.inner, 1);
   vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.conv, s.kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+  vram__hf_state(h, s.conv, s.kernel, vram__product_or_overflow(s.inner, s.state));
+  c->state.groups = s.groups;
+  c->state.group_channels = 2 * s.state;
+  c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -257,10 +264,8 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, heads, 1);
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+  vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -273,7 +278,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
+  vram__hf_state(h, c->hidden, kernel, 0);
 }
 
 /* ---- layers ---- */
@@ -514,8 +519,12 @@ static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
     else
       vram__hf_add(h, c->vocab, width);
     vram__hf_add(h, c->vocab, 1);
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+    if (vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      return;
+    if (c->is_tied)
       h->tensors++; /* the bias is there under two names */
+    else
+      vram__hf_add(h, c->vocab, 1);
   }
 }
 
@@ -680,6 +689,24 @@ static void vram__hf_sizes(vram__hf *h) {
   vram__hf_experts(h);
 }
 
+static vram_dtype vram__hf_dtype_of(vram__hf *h, const vram_file_value *v, const char *name) {
+  const vram_dtype dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                               ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                               : VRAM_DTYPE_NONE;
+  if (dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(dtype)->block_elements > 1)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", name);
+  return dtype;
+}
+
+/* What an engine is to keep states in. */
+static void vram__hf_ssm_dtype(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "mamba_ssm_dtype");
+  h->c->ssm_dtype = VRAM_DTYPE_NONE;
+  h->c->serves_ssm_dtype = (uint8_t)vram__hf_has(h, VRAM__HF_DELTA_SPLIT);
+  if (v && v->kind != VRAM_VALUE_NULL)
+    h->c->ssm_dtype = vram__hf_dtype_of(h, v, "mamba_ssm_dtype");
+}
+
 static void vram__hf_dtype(vram__hf *h) {
   const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
   if (!v || v->kind == VRAM_VALUE_NULL)
@@ -689,11 +716,7 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = VRAM_F32;
   if (!v || v->kind == VRAM_VALUE_NULL)
     return;
-  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
-                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
-                    : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
-    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+  h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
 /* The class: a decoder with its head, or an encoder with one of its heads or none. */
@@ -752,29 +775,20 @@ static void vram__hf_totals(vram__hf *h) {
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
   const int repeats = /* before the cache: FalconAttention._split_heads */
       vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
-  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
-                 row = vram__hf_has(h, VRAM__HF_MLA)
-                           ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
-                                                           c->head_dim);
-  if (repeats)
-    c->kv_heads = c->heads;
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes;
+  c->cache_heads = repeats ? c->heads : c->kv_heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);
-  if (c->full_layers + c->sliding_layers)
-    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
-  c->kv_bytes_per_token =
-      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
   if (!c->sliding_layers)
     c->window = 0;
   if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
-      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
-      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+  c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
+  if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
@@ -790,6 +804,7 @@ VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, 
     c->family = h->family->type;
     vram__hf_sizes(h);
     vram__hf_dtype(h);
+    vram__hf_ssm_dtype(h);
   }
   if (!h->result)
     vram__hf_ends(h);
@@ -807,33 +822,4 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
   vram__error_clear(e);
   vram__hf_read(&h, f, c, e);
   return h.result;
-}
-
-VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
-  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
-                 tokens =
-                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
-                                           vram__product_or_overflow(c->sliding_layers, slides));
-  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
-                                   slots);
-}
-
-VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
-                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
-  uint32_t n = 0, i;
-  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
-  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
-    vram_kv_layer *const l = row + n;
-    l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
-    if (!l->count)
-      continue;
-    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
-    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
-    l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
-    l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
-    l->k = l->v = dtype;
-    l->window = i ? c->window : 0;
-    n++;
-  }
-  return n;
 }

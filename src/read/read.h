@@ -374,6 +374,9 @@ VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
 
+/* hf_cache.c */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
+
 /* Lines of a part of a model, and the name of what a norm or an activation gives. */
 typedef struct vram__hf_part {
   const char *name, *lines, *output;

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """What transformers' generate() takes on a pretended GPU, step by step, as a line of JSON for each run.
 
-    NULLGPU_PYTHON=python py generate.py CONFIG.json dtype=bfloat16,batch=1,prompt=128,new=4,cache=dynamic,padded=0 ...
+    NULLGPU_PYTHON=python py generate.py CONFIG.json dtype=bfloat16,batch=1,prompt=128,new=4,cache=dynamic,padded=0 ... CONFIG.json ...
 
 `steps`: of each forward pass the requested bytes before and behind it, and the peaks of requested, allocated and reserved bytes.
 Weights are put on the device one after the other in the order of parameters(), tied ones once. A pretended GPU says of every
-test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 the attention mask is taken as one in
-which all tokens are there (what fast_all() takes for it is taken).
+test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 whether all of a mask is set is answered
+with yes, as it is where all tokens are there (what the question takes is taken), so generate() lets go of the mask; with kept=1 it
+is asked of the model alone, and generate() keeps it. attn=eager; what else is named is an argument of generate().
 """
 
-import contextlib, inspect, json, os, sys
+import contextlib, inspect, json, os, re, sys
 
 import torch, transformers
-from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+from transformers import masking_utils
 
 
 def requested():
@@ -44,16 +46,29 @@ def on_device(model):
     return model.eval()
 
 
-def built(path, dtype):
+def built(path, dtype, attention):
+    """as from_pretrained() loads it, without weights; eager where the model has no attention of this kind"""
     config = AutoConfig.for_model(**json.load(open(path)))
+    auto = AutoModelForCausalLM if not config.is_encoder_decoder else AutoModelForSeq2SeqLM
+    auto = AutoModelForSpeechSeq2Seq if config.model_type == "whisper" else auto
     torch.set_default_dtype(dtype)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+    for kind in (attention, "eager"):
+        try:
+            with torch.device("meta"):
+                model = auto.from_config(config, dtype=dtype, attn_implementation=kind)
+            break
+        except ValueError:
+            if kind == "eager":
+                raise
     torch.set_default_dtype(torch.float32)
-    for m in model.modules():
+    strict = re.compile("|".join(getattr(model, "_keep_in_fp32_modules_strict", None) or ["(?!)"]))
+    for prefix, m in model.named_modules():
         for name, b in m._buffers.items():
-            if b is not None and "inv_freq" in name:
+            if b is not None and ("inv_freq" in name or strict.search(f"{prefix}.{name}")) and b.is_floating_point():
                 m._buffers[name] = b.float()
+        for name, p in m._parameters.items():
+            if p is not None and strict.search(f"{prefix}.{name}"):
+                m._parameters[name] = torch.nn.Parameter(p.float())
     return on_device(model)
 
 
@@ -63,12 +78,41 @@ def all_of(tensor):
     return True
 
 
+class Yes:
+    """the answer to whether all is set, which lives as long as PyTorch's own"""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __bool__(self):
+        return True
+
+
+@contextlib.contextmanager
+def nothing_padded(model_alone):
+    kept = masking_utils.fast_all, torch.Tensor.all
+    masking_utils.fast_all = all_of
+    if not model_alone:
+        torch.Tensor.all = lambda t, *args, **kwargs: kept[1](t, *args) if args or kwargs else Yes(kept[1](t))
+    try:
+        yield
+    finally:
+        masking_utils.fast_all, torch.Tensor.all = kept
+
+
+def beams_go_on(model):
+    """whether beam search is through it asks the device, which has no answer"""
+    own = model._beam_search_has_unfinished_sequences
+    model._beam_search_has_unfinished_sequences = lambda *args: own(*args) is not None
+    return model
+
+
+OWN = "dtype", "batch", "prompt", "new", "cache", "padded", "kept", "attn"
+
+
 def run(path, o):
     dtype = getattr(torch, o["dtype"])
-    fast_all = masking_utils.fast_all
-    if not o["padded"]:
-        masking_utils.fast_all = all_of
-    model = built(path, dtype)
+    model = beams_go_on(built(path, dtype, o["attn"]))
     weights, steps, forward = requested(), [], model.forward
 
     def seen(*args, **kwargs):
@@ -85,10 +129,13 @@ def run(path, o):
     seen.__signature__ = inspect.signature(forward)
     model.forward = seen
     ids = torch.ones(o["batch"], o["prompt"], dtype=torch.long, device="cuda")
+    if model.main_input_name == "input_features":
+        c = model.config
+        ids = torch.zeros(o["batch"], c.num_mel_bins, 2 * c.max_source_positions, dtype=dtype, device="cuda")
     more = {} if o["cache"] == "dynamic" else {"cache_implementation": o["cache"], "disable_compile": True}
-    with contextlib.suppress(StopIteration):
-        model.generate(ids, max_new_tokens=o["new"], do_sample=False, **more)
-    masking_utils.fast_all = fast_all
+    more |= {"do_sample": False, **{k: v for k, v in o.items() if k not in OWN}}
+    with contextlib.nullcontext() if o["padded"] else nothing_padded(o["kept"]), contextlib.suppress(StopIteration):
+        model.generate(ids, max_new_tokens=o["new"], **more)
     name = os.path.basename(path).removesuffix(".json")
     return {"model": name, **o, "weights": weights, "steps": steps}
 
@@ -96,10 +143,13 @@ def run(path, o):
 def main():
     path = sys.argv[1]
     for text in sys.argv[2:]:
-        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0}
+        if text.endswith(".json"):
+            path = text
+            continue
+        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0, "kept": 0, "attn": "sdpa"}
         for word in text.split(","):
             k, _, v = word.partition("=")
-            o[k] = int(v) if v.isdigit() else v
+            o[k] = int(v) if v.isdigit() else float(v) if v.replace(".", "").isdigit() else v
         child = os.fork()  # each in a process of its own, whose allocator is empty
         if not child:
             print(json.dumps(run(path, o)), flush=True)

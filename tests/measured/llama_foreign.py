@@ -1133,6 +1133,41 @@ def _(r):
     return d, "time_mix_ln" if r.random() < 0.7 else "nothing"
 
 
+def indexed(r, a):
+    d = moe(r, base(r, a, gqa=False))
+    d[a + ".attention.head_count_kv"] = 1
+    d[a + ".expert_shared_count"] = r.choice([1, 2])
+    d[a + ".leading_dense_block_count"] = 1
+    d[a + ".expert_weights_scale"] = r.choice([1.0, 2.5])
+    d[a + ".expert_weights_norm"] = True
+    d[a + ".expert_gating_func"] = 2
+    d[a + ".attention.q_lora_rank"] = 768
+    d[a + ".attention.kv_lora_rank"] = 512
+    d[a + ".rope.dimension_count"] = 64
+    d[a + ".attention.key_length"] = 576
+    d[a + ".attention.value_length"] = 512
+    d[a + ".attention.key_length_mla"] = 192
+    d[a + ".attention.value_length_mla"] = 128
+    d[a + ".attention.indexer.head_count"] = r.choice([32, 64])
+    d[a + ".attention.indexer.key_length"] = 128
+    d[a + ".attention.indexer.top_k"] = r.choice([128, 2048])
+    return d
+
+
+@add("deepseek32")
+def _(r):
+    return indexed(r, "deepseek32"), "nothing" + tie(r)
+
+
+@add("glm-dsa")
+def _(r):
+    d = indexed(r, "glm-dsa")
+    n = d["glm-dsa.block_count"]
+    if r.random() < 0.7:
+        d["glm-dsa.attention.indexer.types"] = [int(i % 3 == 0 or r.random() < 0.3) for i in range(n)]
+    return d, "nothing"
+
+
 def sliding(r, d):
     a = d["general.architecture"]
     n = d[f"{a}.block_count"]
@@ -1399,7 +1434,7 @@ llada llada-moe rnd1 phi2 phimoe grok dbrx olmo apertus refact jais arctic deci 
 afmoe laguna cohere2moe grovemoe plamo plamo3 openelm chameleon cogvlm bitnet t5 t5encoder mellum jais2 hunyuan_vl hy_v3 paddleocr
 granite_swa deepseek2-ocr llama-embed spark2_5 maple muse-glimmer nanbeige"""
 STATES = """qwen3next qwen35 qwen35moe kimi-linear falcon-h1 nemotron_h_moe llama4 gemma4 gemma3n rwkv6 rwkv7 rwkv6qwen2 arwkv7
-mimo2 step35 plamo2 granitehybrid nemotron_h"""
+mimo2 step35 plamo2 granitehybrid nemotron_h deepseek32 glm-dsa"""
 SETS = {"more": MORE, "states": STATES}
 
 
