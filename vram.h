@@ -5118,8 +5118,9 @@ typedef struct vram_hf_served {
 VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
                                      vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
-   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, or
+   an encoder with the head of its class and that one's loss, as transformers 5.23 runs it in
+   training (attention sdpa). Dims: N sequences of S tokens. S
    decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
    greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
    that vram_text_decode() tells of. The memory is only used while it works.
@@ -5213,12 +5214,13 @@ typedef struct vram_llama_options {
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
   const vram_llama_override *override_tensor;
   uint32_t noverride_tensor;
-  uint8_t has_layers;    /* 0: all of them */
-  uint8_t is_cpu;        /* no device */
-  uint8_t unified;       /* one cache for all sequences */
-  uint8_t no_kv_offload; /* the cache on the host */
-  uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* --embedding: the output has embeddings too */
+  uint8_t has_layers;      /* 0: all of them */
+  uint8_t is_cpu;          /* no device */
+  uint8_t unified;         /* one cache for all sequences */
+  uint8_t no_kv_offload;   /* the cache on the host */
+  uint8_t swa_full;        /* sliding layers keep all cells */
+  uint8_t embeddings;      /* --embedding: the output has embeddings too */
+  uint8_t without_compute; /* weights and contexts alone: a floor, in a fraction of the time */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -61496,8 +61498,12 @@ static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
     else
       vram__hf_add(h, c->vocab, width);
     vram__hf_add(h, c->vocab, 1);
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+    if (vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      return;
+    if (c->is_tied)
       h->tensors++; /* the bias is there under two names */
+    else
+      vram__hf_add(h, c->vocab, 1);
   }
 }
 
@@ -62261,6 +62267,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
+  {"gone",
+    "{!k %l} %q{!k %k}",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -62424,7 +62434,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\n"
-    "drop %l %q %k\n",
+    "drop<gone>\n",
     NULL},
   /* norms behind attention and the MLP, none before; e: what they drop */
   {"behind_norm",
@@ -62441,7 +62451,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"olmo_attention",
     "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n %l %q %k\n",
+    "drop %n<gone>\n",
     NULL},
   {"plain_norm_2",
     "add @add %x %Ao_proj\n"
@@ -62530,7 +62540,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h\n"
     "{4order %Aq_layernorm %Ak_layernorm\n}"
-    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "drop {!4%a %c }{!k%l }{4%a %c }%Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k}\n"
     "~y|%Adense\n;@resid_dropout|y|C\n",
     NULL},
   {"phi_mlp",
@@ -62546,14 +62556,14 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"phi_last",
     "&%Bfinal_layernorm|%x|n|$h|\n"
-    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    "drop{+ %Bembed_tokens}{G %Bembed_tokens%Z}{!G %Badd %Bunsqueeze %e}<cosines>\n",
     NULL},
   {"stablelm_attention",
     "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
     "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
-    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
-    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    "drop %Aq_proj %Ak_proj{!k %Av_proj} %Aview %Atranspose %Aview_1 %Atranspose_1{!k %Aview_2 %Atranspose_2}"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k} %Acontiguous\n",
     NULL},
   {"stablelm_end",
     "~u|@mlp.down_proj\n;@dropout|u|C\n",
@@ -62563,7 +62573,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n"
     "{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n",
@@ -62639,6 +62649,66 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"nemotron_order",
     "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
     NULL},
+  /* OPT: positions are counted by a mask of ones, tokens of all sequences are rows of the MLP */
+  {"opt_embedding",
+    "~B|model.decoder.\n~N|%Blayers.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
+    "ones %Bones shape=[N,S]\n"
+    "cumsum %Bcumsum %Bones dim=1\n"
+    "mul %Bmul %Bcumsum %Bones\n"
+    "sub %Bsub %Bmul scalar=1\n"
+    "to %Bto %Bsub dtype=i64\n"
+    "drop %Bcumsum\n"
+    "slice %Bslice %Bto dim=0 colon=1\n"
+    "slice %Bslice_1 %Bslice dim=1 colon=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n"
+    "add %Bembed_positions.add %Balias scalar=1\n"
+    "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
+    "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
+    NULL},
+  {"opt_attention",
+    "&@self_attn_layer_norm|%x|n|$h|\n"
+    "linear %Aq_proj %n out_features=$h{!b bias=0}\n"
+    "mul %Amul %Aq_proj scalar=1\n"
+    "view %Aview %Amul shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$h{!b bias=0}\n"
+    "linear %Av_proj %n out_features=$h{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "<cached><repeat><attend>"
+    "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "~y|%Aout_proj\n;@dropout|y|C\n",
+    NULL},
+  {"opt_mlp",
+    "add @add %x %y\n"
+    "{-drop %Aout_proj\n}"
+    "reshape @reshape @add shape=[N*S,$h]\n"
+    "&@final_layer_norm|@reshape|m|$h|\n"
+    "linear @fc1 %m out_features=$i{!b bias=0}\n"
+    "^@activation_fn|@fc1|a\n"
+    "linear @fc2 %a out_features=$h{!b bias=0}\n"
+    "~u|@fc2\n;@dropout_1|u|C\n"
+    "add @add_1 @reshape %u\n"
+    "view @view @add_1 shape=[N,S,$h]\n"
+    "drop {l%F }%x @add @reshape{- @fc2} %u\n"
+    "~x|@view\n~F|@add_1\n",
+    NULL},
+  {"opt_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "order<each_layer>\n"
+    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    NULL},
+  {"opt_ordered",
+    " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
+    " @fc1 @fc2 @final_layer_norm",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -62699,6 +62769,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   /* what a head's values, %o, go through */
   {"logits",
     "~o|lm_head\n"
+    "{rcontiguous logits lm_head\n~o|logits\n}"
     "{Mmul logits lm_head scalar=1\n~o|logits\n}"
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
@@ -62743,9 +62814,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -62765,9 +62836,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop<gone>\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -62776,64 +62847,66 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
-    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
-    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
   {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
     "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
-    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+    "<phi_attention><phi_mlp>", "<phi_last>", 1, 0},
   {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
     "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
     "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
     "<embedding><masks><embed_dropout><rope>",
     "<starcoder2_attention><starcoder2_mlp>",
-    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
-    0, 0},
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
+    1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
     "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
     "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate>"
     "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n<gone>\n<plain_norm_2><gated><end>",
+    "<last_norm>", 1, 0},
   {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
+  {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
+    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
 };
 /* clang-format on */
 
@@ -63272,8 +63345,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "%Bembeddings.position_embeddings<each_layer>\n",
     NULL},
   {"ordered_layer",
-    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
-    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
+    "{r<opt_ordered>}{!r @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm}",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -63387,7 +63460,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
     "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
     "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
-    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss>"
+    "{!Tparameter cls.predictions.bias shape=[$v]\n}<encoder_end>}"
     "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
     "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
@@ -63403,7 +63477,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
-    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss>{!Tparameter lm_head.bias shape=[$v]\n}<roberta_places><encoder_end>}"
     "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
@@ -64930,13 +65004,18 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 
 /* ---- the parts ---- */
 
-/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+/* How many of bos, eos and pad a family has where the file says nothing; behind the last: others.
+ */
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
-                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
-                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {
+    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
+    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
+    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
+    {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
@@ -65130,25 +65209,27 @@ static void vram__hf_rope(vram__hf_pen *w) {
    others. */
 static const struct {
   const char *type, *key[4];
-  uint32_t none, none_9; /* millionths */
+  uint32_t attention, none, head; /* millionths; of a head: as `none` */
 } vram__hf_dropouts[] = {
-    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
-    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
-    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
-    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
-    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
-    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
-    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
-    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"opt", {"attention_dropout", "dropout", NULL, NULL}, 0, 100000, 0},
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 100000, 0},
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
     {"distilbert",
      {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
      100000,
+     100000,
      200000},
-    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0, 0},
 };
 
 /* A probability as Python writes it: "0.1". */
@@ -65186,11 +65267,11 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     const char *key = vram__hf_dropouts[k].key[i];
     const char *const text = vram__hf_name_of(w, letter[i]);
     const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
-    uint32_t none = vram__hf_dropouts[k].none;
+    uint32_t none = i ? vram__hf_dropouts[k].none : vram__hf_dropouts[k].attention;
     if (!key)
       continue;
-    if (i == 3 && vram__hf_dropouts[k].none_9)
-      none = vram__hf_dropouts[k].none_9;
+    if (i == 3 && vram__hf_dropouts[k].head)
+      none = vram__hf_dropouts[k].head;
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
@@ -65220,7 +65301,10 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"stablelm", "use_parallel_residual", 0},
+  } row[] = {{"opt", "do_layer_norm_before", 1},
+             {"opt", "_remove_final_layer_norm", 0},
+             {"opt", "layer_norm_elementwise_affine", 1},
+             {"stablelm", "use_parallel_residual", 0},
              {"stablelm", "qk_layernorm", 0},
              {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
@@ -65236,6 +65320,8 @@ static void vram__hf_settings(vram__hf_pen *w) {
   clip = vram__hf_value(&w->h, "clip_qkv");
   if (clip && clip->kind != VRAM_VALUE_NULL)
     vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__hf_has(&w->h, VRAM__HF_OPT) && vram__hf_embedding_width(&w->h) != w->c.hidden)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "word_embed_proj_dim");
   if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
     *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
@@ -72080,7 +72166,8 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
-/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+/* Has the file a limit of what the gate lets through, in this layer (step35)? maple's experts have
+   it in the op. */
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
@@ -72088,6 +72175,9 @@ static int vram__build_is_limited(const vram__build *b, const char *key) {
     return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
+  if (vram__text_is(b->m->arch, b->m->arch_len, "maple") &&
+      vram__text_is(key, vram__text_len(key), "swiglu_clamp_exp"))
+    return 0;
   return limit > 1e-6;
 }
 
@@ -74432,12 +74522,21 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
+/* Not derived yet: how long a router before attention keeps what it made (smallthinker), where
+   layers or tensors of them lie on the host. */
+static int vram__build_is_beyond(const vram__llama *m, uint64_t flags) {
+  const vram_llama_options *o = m->options;
+  return (flags & VRAM__BUILD_ROUTED_BEFORE) && m->ndevice &&
+         (m->n_gpu_layers <= m->n_layer || o->noverride_tensor || o->n_cpu_moe);
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || vram__build_is_beyond(m, row->flags) ||
+      !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -74695,9 +74794,11 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
-  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
-  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
-  vram__llama_beside(l, r);
+  if (!l->options->without_compute) {
+    vram__llama_resolve(l, l + 1, bytes - sizeof *l);
+    vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
+    vram__llama_beside(l, r);
+  }
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;

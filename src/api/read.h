@@ -286,8 +286,9 @@ typedef struct vram_hf_served {
 VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
                                      vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
-   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, or
+   an encoder with the head of its class and that one's loss, as transformers 5.23 runs it in
+   training (attention sdpa). Dims: N sequences of S tokens. S
    decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
    greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
    that vram_text_decode() tells of. The memory is only used while it works.

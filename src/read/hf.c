@@ -519,8 +519,12 @@ static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
     else
       vram__hf_add(h, c->vocab, width);
     vram__hf_add(h, c->vocab, 1);
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+    if (vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      return;
+    if (c->is_tied)
       h->tensors++; /* the bias is there under two names */
+    else
+      vram__hf_add(h, c->vocab, 1);
   }
 }
 

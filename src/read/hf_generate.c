@@ -279,13 +279,18 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 
 /* ---- the parts ---- */
 
-/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+/* How many of bos, eos and pad a family has where the file says nothing; behind the last: others.
+ */
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
-                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
-                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {
+    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
+    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
+    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
+    {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {

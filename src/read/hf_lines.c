@@ -348,6 +348,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
+  {"gone",
+    "{!k %l} %q{!k %k}",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -511,7 +515,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\n"
-    "drop %l %q %k\n",
+    "drop<gone>\n",
     NULL},
   /* norms behind attention and the MLP, none before; e: what they drop */
   {"behind_norm",
@@ -528,7 +532,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"olmo_attention",
     "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n %l %q %k\n",
+    "drop %n<gone>\n",
     NULL},
   {"plain_norm_2",
     "add @add %x %Ao_proj\n"
@@ -617,7 +621,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h\n"
     "{4order %Aq_layernorm %Ak_layernorm\n}"
-    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "drop {!4%a %c }{!k%l }{4%a %c }%Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k}\n"
     "~y|%Adense\n;@resid_dropout|y|C\n",
     NULL},
   {"phi_mlp",
@@ -633,14 +637,14 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"phi_last",
     "&%Bfinal_layernorm|%x|n|$h|\n"
-    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    "drop{+ %Bembed_tokens}{G %Bembed_tokens%Z}{!G %Badd %Bunsqueeze %e}<cosines>\n",
     NULL},
   {"stablelm_attention",
     "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
     "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
-    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
-    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    "drop %Aq_proj %Ak_proj{!k %Av_proj} %Aview %Atranspose %Aview_1 %Atranspose_1{!k %Aview_2 %Atranspose_2}"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k} %Acontiguous\n",
     NULL},
   {"stablelm_end",
     "~u|@mlp.down_proj\n;@dropout|u|C\n",
@@ -650,7 +654,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n"
     "{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n",
@@ -726,6 +730,66 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"nemotron_order",
     "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
     NULL},
+  /* OPT: positions are counted by a mask of ones, tokens of all sequences are rows of the MLP */
+  {"opt_embedding",
+    "~B|model.decoder.\n~N|%Blayers.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
+    "ones %Bones shape=[N,S]\n"
+    "cumsum %Bcumsum %Bones dim=1\n"
+    "mul %Bmul %Bcumsum %Bones\n"
+    "sub %Bsub %Bmul scalar=1\n"
+    "to %Bto %Bsub dtype=i64\n"
+    "drop %Bcumsum\n"
+    "slice %Bslice %Bto dim=0 colon=1\n"
+    "slice %Bslice_1 %Bslice dim=1 colon=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n"
+    "add %Bembed_positions.add %Balias scalar=1\n"
+    "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
+    "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
+    NULL},
+  {"opt_attention",
+    "&@self_attn_layer_norm|%x|n|$h|\n"
+    "linear %Aq_proj %n out_features=$h{!b bias=0}\n"
+    "mul %Amul %Aq_proj scalar=1\n"
+    "view %Aview %Amul shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$h{!b bias=0}\n"
+    "linear %Av_proj %n out_features=$h{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "<cached><repeat><attend>"
+    "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "~y|%Aout_proj\n;@dropout|y|C\n",
+    NULL},
+  {"opt_mlp",
+    "add @add %x %y\n"
+    "{-drop %Aout_proj\n}"
+    "reshape @reshape @add shape=[N*S,$h]\n"
+    "&@final_layer_norm|@reshape|m|$h|\n"
+    "linear @fc1 %m out_features=$i{!b bias=0}\n"
+    "^@activation_fn|@fc1|a\n"
+    "linear @fc2 %a out_features=$h{!b bias=0}\n"
+    "~u|@fc2\n;@dropout_1|u|C\n"
+    "add @add_1 @reshape %u\n"
+    "view @view @add_1 shape=[N,S,$h]\n"
+    "drop {l%F }%x @add @reshape{- @fc2} %u\n"
+    "~x|@view\n~F|@add_1\n",
+    NULL},
+  {"opt_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "order<each_layer>\n"
+    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    NULL},
+  {"opt_ordered",
+    " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
+    " @fc1 @fc2 @final_layer_norm",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -786,6 +850,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   /* what a head's values, %o, go through */
   {"logits",
     "~o|lm_head\n"
+    "{rcontiguous logits lm_head\n~o|logits\n}"
     "{Mmul logits lm_head scalar=1\n~o|logits\n}"
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
@@ -830,9 +895,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -852,9 +917,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop<gone>\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -863,64 +928,66 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
-    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
-    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
   {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
     "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
-    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+    "<phi_attention><phi_mlp>", "<phi_last>", 1, 0},
   {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
     "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
     "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
     "<embedding><masks><embed_dropout><rope>",
     "<starcoder2_attention><starcoder2_mlp>",
-    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
-    0, 0},
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
+    1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
     "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
     "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate>"
     "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n<gone>\n<plain_norm_2><gated><end>",
+    "<last_norm>", 1, 0},
   {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
+  {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
+    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
 };
 /* clang-format on */
 

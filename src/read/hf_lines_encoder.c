@@ -74,8 +74,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "%Bembeddings.position_embeddings<each_layer>\n",
     NULL},
   {"ordered_layer",
-    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
-    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
+    "{r<opt_ordered>}{!r @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm}",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -189,7 +189,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
     "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
     "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
-    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss>"
+    "{!Tparameter cls.predictions.bias shape=[$v]\n}<encoder_end>}"
     "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
     "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
@@ -205,7 +206,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
-    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss>{!Tparameter lm_head.bias shape=[$v]\n}<roberta_places><encoder_end>}"
     "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"

@@ -66,25 +66,27 @@ static void vram__hf_rope(vram__hf_pen *w) {
    others. */
 static const struct {
   const char *type, *key[4];
-  uint32_t none, none_9; /* millionths */
+  uint32_t attention, none, head; /* millionths; of a head: as `none` */
 } vram__hf_dropouts[] = {
-    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
-    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
-    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
-    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
-    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
-    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
-    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
-    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"opt", {"attention_dropout", "dropout", NULL, NULL}, 0, 100000, 0},
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 100000, 0},
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
     {"distilbert",
      {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
      100000,
+     100000,
      200000},
-    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0, 0},
 };
 
 /* A probability as Python writes it: "0.1". */
@@ -122,11 +124,11 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     const char *key = vram__hf_dropouts[k].key[i];
     const char *const text = vram__hf_name_of(w, letter[i]);
     const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
-    uint32_t none = vram__hf_dropouts[k].none;
+    uint32_t none = i ? vram__hf_dropouts[k].none : vram__hf_dropouts[k].attention;
     if (!key)
       continue;
-    if (i == 3 && vram__hf_dropouts[k].none_9)
-      none = vram__hf_dropouts[k].none_9;
+    if (i == 3 && vram__hf_dropouts[k].head)
+      none = vram__hf_dropouts[k].head;
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
@@ -156,7 +158,10 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"stablelm", "use_parallel_residual", 0},
+  } row[] = {{"opt", "do_layer_norm_before", 1},
+             {"opt", "_remove_final_layer_norm", 0},
+             {"opt", "layer_norm_elementwise_affine", 1},
+             {"stablelm", "use_parallel_residual", 0},
              {"stablelm", "qk_layernorm", 0},
              {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
@@ -172,6 +177,8 @@ static void vram__hf_settings(vram__hf_pen *w) {
   clip = vram__hf_value(&w->h, "clip_qkv");
   if (clip && clip->kind != VRAM_VALUE_NULL)
     vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__hf_has(&w->h, VRAM__HF_OPT) && vram__hf_embedding_width(&w->h) != w->c.hidden)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "word_embed_proj_dim");
   if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
     *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }

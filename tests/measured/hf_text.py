@@ -151,7 +151,7 @@ def draws(count, kinds, is_printed):
         r = random.Random("text " + kind)
         said = {}
         for _ in range(count):
-            d, tokens, batch = drawn(kind, r), r.choice([7, 16, 33, 64]), r.choice([2, 3])
+            d, tokens, batch = drawn(kind, r), r.choice([7, 16, 31]), r.choice([2, 3])
             try:
                 theirs = exported(d, tokens, batch)
             except Exception as e:
