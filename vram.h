@@ -45,6 +45,9 @@
      >>runner    a schedule in one arena, run with the caller's functions
      >>net       a network for a microcontroller, line by line, at run time
      >>writer    steps and ledgers as pictures, files and text
+     >>kv        caches of keys and values, states
+     >>serve     the budgets of serving engines
+     >>llama     what llama.cpp allocates
      >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
      >>convert   files with a graph as the text form: ONNX
    and in the implementation only
@@ -1820,6 +1823,9 @@
 #if defined(VRAM_NO_PLAN) && !defined(VRAM_NO_NET)
 #define VRAM_NO_NET
 #endif
+#if defined(VRAM_NO_KV) && !defined(VRAM_NO_READ)
+#define VRAM_NO_READ
+#endif
 
 /* A prefix for every function, so that copies of different versions live in one program: with
      #define VRAM_NAMESPACE mylib_
@@ -1899,11 +1905,13 @@
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
 #define vram_hf_kv_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_rows)
+#define vram_hf_serve_rows VRAM__JOIN(VRAM_NAMESPACE, vram_hf_serve_rows)
 #define vram_hf_write VRAM__JOIN(VRAM_NAMESPACE, vram_hf_write)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_kv_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_bytes)
 #define vram_kv_layer_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_bytes)
+#define vram_kv_layer_parts VRAM__JOIN(VRAM_NAMESPACE, vram_kv_layer_parts)
 #define vram_kv_tokens VRAM__JOIN(VRAM_NAMESPACE, vram_kv_tokens)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
@@ -4647,9 +4655,9 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 /* >>kv =======================================================================================
    What a model keeps of the tokens that it has seen: the caches of its layers, whoever holds them
    (llama.cpp, transformers, a serving engine). What decides is written down in rows, and a function
-   says how many bytes that is for a token, for a sequence and for all of them. Macros for the
-   regular cases at compile time: VRAM_KV_CACHE_BYTES with VRAM_KV_WINDOW_TOKENS,
-   VRAM_MLA_CACHE_BYTES.
+   says how many bytes that is for a token, for a sequence and for all of them: llama.cpp's slots,
+   transformers' batch, an engine's requests. config.json as rows: vram_hf_kv_rows,
+   vram_hf_serve_rows. Macros for the same at compile time: VRAM_KV_CACHE_BYTES and its neighbours.
 
      vram_kv_layer layer[2] = {VRAM_ZERO_INIT};           5 full layers, 29 with a window
      vram_kv kv = {layer, 2, 256, 512};
@@ -4703,16 +4711,129 @@ typedef struct vram_kv_report {
    VRAM_OVERFLOW where it does not fit. */
 VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens);
 
-/* Bytes of one layer of this row when it holds so many tokens; of a state: tokens are not read.
+/* Bytes of each tensor of one layer of this row when it holds so many tokens (of states they are
+   not read): keys and values, the latent rows, the states; *n: how many there are.
      VRAM_ERR_VALUE     no such kind, too many states
-     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them;
-   *bytes is VRAM_OVERFLOW then. */
+     VRAM_ERR_DTYPE, VRAM_ERR_BLOCK, VRAM_ERR_OVERFLOW: as vram_dtype_rows_bytes says them. */
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n);
+
+/* The sum of them; after an error *bytes is VRAM_OVERFLOW. */
 VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes);
 
 /* What `sequences` sequences of `tokens` tokens keep. After an error (e, which may be NULL, names
    the row) all bytes of the report are VRAM_OVERFLOW. */
 VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
                                    vram_kv_report *r, vram_error *e);
+#endif
+
+/* >>serve ====================================================================================
+   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
+   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
+   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
+
+     vram_serve_options o = VRAM_ZERO_INIT;
+     vram_serve_report r;
+     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
+     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
+
+typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
+
+enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
+
+/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
+typedef struct vram_serve_options {
+  vram_engine engine;
+  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
+  uint64_t device_bytes;  /* of the device as the driver reports it */
+  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
+  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
+  uint64_t weights_bytes; /* of a rank */
+  uint64_t max_model_len; /* tokens of one request; needed */
+  uint64_t batched_tokens; /* max_num_batched_tokens, chunked_prefill_size; 0: by the device */
+  uint64_t sequences; /* max_num_seqs; SGLang: the largest batch with a CUDA graph; 0: the same */
+  uint32_t tp;        /* ranks that share the heads; 0: 1 */
+  uint32_t block;     /* tokens of a block; 0: vLLM 16, SGLang 1, but where `cc` decides */
+  uint32_t cc;        /* compute capability, 90 for 9.0; 0: not known, older than Hopper */
+  uint32_t batches;   /* that are on their way at once; 0: as the rules have it */
+  uint32_t draft;     /* tokens of speculative decoding: as many states more for a request */
+  vram_dtype cache;   /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
+  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
+  uint32_t experts_used;                /* of a token; intermediate is that of all of them then */
+  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
+  uint8_t eager;                        /* no CUDA graphs */
+  uint8_t prefix_states;   /* prefix caching of states (mamba_cache_mode align): two of them */
+  uint8_t no_prefix;       /* no prefix caching; neither of both: as the rules have it */
+  uint8_t delta_states;    /* states are those of gated delta nets: from Hopper on one more */
+  uint8_t buffered_states; /* SGLang computes the next states meanwhile: two more of a request */
+  uint8_t no_hybrid;       /* windows take blocks for all tokens */
+  uint8_t hybrid_chunks;   /* chunks do not (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE) */
+  uint8_t offline;         /* the class LLM instead of a server: larger batches */
+} vram_serve_options;
+
+/* Layers that share a table of blocks. */
+typedef struct vram_serve_group {
+  vram_kv_kind kind;           /* of its first layer */
+  uint32_t layers;             /* the places of the block that it takes */
+  uint64_t block;              /* tokens; of states: not read */
+  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
+  uint64_t bytes;              /* of one block, all layers */
+  uint64_t blocks_per_request; /* of max_model_len tokens */
+} vram_serve_group;
+
+/* What so many bytes for the cache give. */
+typedef struct vram_serve_result {
+  uint64_t kv_bytes;
+  uint64_t blocks;    /* one of them is vLLM's null block */
+  uint64_t states;    /* SGLang: of requests, in a pool of their own (max_mamba_cache_size) */
+  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
+  double concurrency; /* requests of max_model_len tokens */
+  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
+} vram_serve_result;
+
+/* What beside weights and cache takes room. */
+typedef enum vram_serve_term {
+  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
+  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
+  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
+  VRAM_SERVE_TERM_COUNT
+} vram_serve_term;
+
+typedef struct vram_serve_range {
+  uint64_t low, high;
+  const char *why; /* what they rest on */
+} vram_serve_range;
+
+typedef struct vram_serve_report {
+  const char *rules;        /* the version whose rules these are */
+  uint64_t requested_bytes; /* share of the device */
+  uint64_t block_bytes;     /* of one block, all layers */
+  uint64_t batched_tokens, sequences;
+  double utilization;
+  uint32_t ngroup;
+  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
+  uint64_t groups, blocks_per_request;           /* of all groups */
+  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
+  vram_serve_result low, high; /* equal where kv_bytes was given */
+} vram_serve_report;
+
+#ifndef VRAM_NO_KV
+/* The name of an engine and of its newest rules. */
+VRAM_API const char *vram_engine_name(vram_engine engine);
+
+/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
+   NULL: there are no more. */
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
+
+/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
+     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
+     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
+     VRAM_ERR_DTYPE        a cache in blocks of ggml
+     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
+     VRAM_ERR_OVERFLOW     sizes that do not fit */
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e);
 #endif
 
 /* >>read ======================================================================================
@@ -4937,6 +5058,17 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
 
+/* The state that a layer keeps in the place of a cache, or beside it. */
+typedef struct vram_hf_state {
+  uint64_t layers;                 /* that keep one */
+  uint64_t channels, kernel;       /* of its convolution */
+  uint64_t groups, group_channels; /* of these channels, B and C of each group (Mamba-2) */
+  uint64_t matrix;                 /* elements of what is recurrent; 0: a convolution alone */
+  uint8_t is_delta;                /* of a gated delta net */
+  uint8_t is_buffered;             /* SGLang computes the next ones beside it */
+  uint8_t keeps_drafts;            /* vLLM keeps a column more for each token of a draft */
+} vram_hf_state;
+
 /* A model as its config.json describes it, with what transformers (5.23) sets where a key is
    missing. Bytes of the cache are of attention's keys and values at `dtype`; MLA keeps the latent
    and the rotated key. */
@@ -4945,9 +5077,12 @@ typedef struct vram_hf_config {
   uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
   uint64_t experts, experts_used, expert_intermediate; /* 0: none */
   uint64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
-  uint64_t window; /* of the layers that slide; 0: none */
+  uint64_t cache_heads; /* of transformers' cache: Falcon repeats keys and values before */
+  uint64_t window;      /* of the layers that slide; 0: none */
   uint64_t full_layers, sliding_layers, state_layers;
+  vram_hf_state state;
   uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
+  uint64_t state_bytes;                 /* the same, in bytes */
   uint64_t params;        /* elements of parameters, tied ones once, without MTP layers */
   uint64_t text_params;   /* without a vision tower and its projector */
   uint64_t params_bytes;  /* at `dtype`: of a quantised checkpoint its shards have the bytes */
@@ -4955,22 +5090,37 @@ typedef struct vram_hf_config {
   uint64_t kv_bytes_per_token_layer, kv_bytes_per_token;
   const char *quantised; /* quant_method, not terminated, in the file's memory; NULL: none */
   uint32_t quantised_len;
-  vram_dtype dtype; /* VRAM_F32 where the file has none */
+  vram_dtype dtype;         /* VRAM_F32 where the file has none */
+  vram_dtype ssm_dtype;     /* mamba_ssm_dtype: what a serving engine keeps states in */
+  uint8_t serves_ssm_dtype; /* vLLM does so, too */
   uint8_t is_tied;
+  uint8_t is_chunked; /* layers with a window look at chunks of it */
+  uint8_t has_pool;   /* SGLang gives them a pool of their own; else they keep all tokens */
 } vram_hf_config;
 
 /* What a config.json that was read says. VRAM_ERR_UNSUPPORTED: a family or class that is not in
    the table; VRAM_ERR_VALUE: a key that cannot be so. */
 VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, vram_error *e);
 
-/* The same caches as rows of a vram_kv, attention's alone, keys and values at `dtype`: how many
-   rows there are (0 to VRAM_HF_KV_ROWS). */
-#define VRAM_HF_KV_ROWS 2
+/* The same caches and states as rows of a vram_kv, keys and values at `dtype`: how many rows there
+   are (0 to VRAM_HF_KV_ROWS). */
+#define VRAM_HF_KV_ROWS 3
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
                                   vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, as
-   transformers 5.23 runs it in training (attention sdpa). Dims: N sequences of S tokens. S
+/* The rows that a serving engine makes of them, of all ranks together, for vram_serve. */
+typedef struct vram_hf_served {
+  vram_engine engine;
+  vram_dtype dtype; /* of the model as it is served */
+  uint32_t tp;      /* ranks; 0: 1 */
+  uint32_t draft;   /* tokens of speculative decoding */
+} vram_hf_served;
+VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
+                                     vram_kv_layer row[VRAM_HF_KV_ROWS]);
+
+/* Writes the decoder of a config.json as a model in the text form, with the loss of ForCausalLM, or
+   an encoder with the head of its class and that one's loss, as transformers 5.23 runs it in
+   training (attention sdpa). Dims: N sequences of S tokens. S
    decides which layers need the mask of a sliding window. With a cache it is what generate() runs,
    greedy, in parts behind `decode` lines, in the dtype that the file names. Dims: N, and those
    that vram_text_decode() tells of. The memory is only used while it works.
@@ -4992,107 +5142,6 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
 /* Bytes of the keys and values of so many sequences of ctx tokens each: a layer that slides keeps
    at most its window. VRAM_OVERFLOW: more than 64 bits. */
 VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots);
-#endif
-
-/* >>serve ====================================================================================
-   How many tokens a serving engine keeps on a device: vLLM's and SGLang's budgets. Both take what
-   is left of a share of the device after weights and a trial run, and cut it into blocks. Blocks,
-   groups and tokens of so many bytes are exact; how much the trial run leaves is a range.
-
-     vram_serve_options o = VRAM_ZERO_INIT;
-     vram_serve_report r;
-     o.device_bytes = ..., o.weights_bytes = ..., o.max_model_len = 32768;
-     vram_serve(&kv, &o, &r, &e)                        r.low, r.high: blocks, tokens           */
-
-typedef enum vram_engine { VRAM_ENGINE_VLLM, VRAM_ENGINE_SGLANG, VRAM_ENGINE_COUNT } vram_engine;
-
-enum { VRAM_SERVE_MAX_GROUPS = 64, VRAM_SERVE_MAX_ROWS = 64 };
-
-/* All zero: the defaults of the newest rules. All bytes are those of one rank. */
-typedef struct vram_serve_options {
-  vram_engine engine;
-  const char *rules;      /* a version, "0.33.0"; NULL: the newest */
-  uint64_t device_bytes;  /* of the device as the driver reports it */
-  double utilization;     /* share of it: gpu_memory_utilization, mem_fraction_static; 0: default */
-  uint64_t kv_bytes;      /* known (--kv-cache-memory, a log): no range then; 0: not known */
-  uint64_t weights_bytes; /* of a rank */
-  uint64_t max_model_len; /* tokens of one request; needed */
-  uint64_t batched_tokens; /* max_num_batched_tokens; 0: by the size of the device */
-  uint64_t sequences;      /* max_num_seqs; 0: by the size of the device */
-  uint32_t tp;             /* ranks that share the heads; 0: 1 */
-  uint32_t block;          /* tokens of a block; 0: 16 (SGLang: 1) */
-  uint32_t batches;        /* that are on their way at once; 0: as the rules have it */
-  uint32_t draft;          /* tokens of speculative decoding: as many states more for a request */
-  vram_dtype cache;        /* of keys and values; VRAM_DTYPE_NONE: as the rows have it */
-  uint32_t hidden, intermediate, vocab; /* of the model, for the trial run; 0: not known */
-  vram_dtype activations;               /* of the trial run; VRAM_DTYPE_NONE: bf16 */
-  uint8_t eager;                        /* no CUDA graphs */
-  uint8_t prefix_states; /* prefix caching of states (mamba_cache_mode align): two of them */
-  uint8_t no_hybrid;     /* windows take blocks for all tokens */
-} vram_serve_options;
-
-/* Layers that share a table of blocks. */
-typedef struct vram_serve_group {
-  vram_kv_kind kind;           /* of its first layer */
-  uint32_t layers;             /* the places of the block that it takes */
-  uint64_t block;              /* tokens; of states: not read */
-  uint64_t page_bytes;         /* of one layer and block, of the largest layer where they differ */
-  uint64_t bytes;              /* of one block, all layers */
-  uint64_t blocks_per_request; /* of max_model_len tokens */
-} vram_serve_group;
-
-/* What so many bytes for the cache give. */
-typedef struct vram_serve_result {
-  uint64_t kv_bytes;
-  uint64_t blocks;    /* one of them is vLLM's null block */
-  uint64_t tokens;    /* as the engine logs them ("GPU KV cache size") */
-  double concurrency; /* requests of max_model_len tokens */
-  uint8_t serves_one; /* a request of max_model_len tokens fits: else the engine does not start */
-} vram_serve_result;
-
-/* What beside weights and cache takes room. */
-typedef enum vram_serve_term {
-  VRAM_SERVE_ACTIVATIONS, /* peak of the trial run */
-  VRAM_SERVE_GRAPHS,      /* CUDA graphs */
-  VRAM_SERVE_CONTEXT,     /* CUDA context, modules, NCCL, libraries' workspaces */
-  VRAM_SERVE_TERM_COUNT
-} vram_serve_term;
-
-typedef struct vram_serve_range {
-  uint64_t low, high;
-  const char *why; /* what they rest on */
-} vram_serve_range;
-
-typedef struct vram_serve_report {
-  const char *rules;        /* the version whose rules these are */
-  uint64_t requested_bytes; /* share of the device */
-  uint64_t block_bytes;     /* of one block, all layers */
-  uint64_t batched_tokens, sequences;
-  double utilization;
-  uint32_t ngroup;
-  vram_serve_group group[VRAM_SERVE_MAX_GROUPS]; /* the first of them, if there are more */
-  uint64_t groups, blocks_per_request;           /* of all groups */
-  vram_serve_range term[VRAM_SERVE_TERM_COUNT];
-  vram_serve_result low, high; /* equal where kv_bytes was given */
-} vram_serve_report;
-
-#ifndef VRAM_NO_KV
-/* The name of an engine and of its newest rules. */
-VRAM_API const char *vram_engine_name(vram_engine engine);
-
-/* The engine of a name (a zero-terminated text), and its i-th version of rules, the newest first;
-   NULL: there are no more. */
-VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine);
-VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i);
-
-/* What the engine makes of the model's caches. kv->block and kv->ahead are not read.
-     VRAM_ERR_VALUE        no max_model_len, a utilization above 1, neither device nor kv_bytes
-     VRAM_ERR_UNSUPPORTED  caches that the engine refuses; unknown rules
-     VRAM_ERR_DTYPE        a cache in blocks of ggml
-     VRAM_ERR_LIMIT        more than VRAM_SERVE_MAX_ROWS kinds of layers
-     VRAM_ERR_OVERFLOW     sizes that do not fit */
-VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
-                                vram_serve_report *r, vram_error *e);
 #endif
 
 /* >>llama =====================================================================================
@@ -5165,12 +5214,13 @@ typedef struct vram_llama_options {
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
   const vram_llama_override *override_tensor;
   uint32_t noverride_tensor;
-  uint8_t has_layers;    /* 0: all of them */
-  uint8_t is_cpu;        /* no device */
-  uint8_t unified;       /* one cache for all sequences */
-  uint8_t no_kv_offload; /* the cache on the host */
-  uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* --embedding: the output has embeddings too */
+  uint8_t has_layers;      /* 0: all of them */
+  uint8_t is_cpu;          /* no device */
+  uint8_t unified;         /* one cache for all sequences */
+  uint8_t no_kv_offload;   /* the cache on the host */
+  uint8_t swa_full;        /* sliding layers keep all cells */
+  uint8_t embeddings;      /* --embedding: the output has embeddings too */
+  uint8_t without_compute; /* weights and contexts alone: a floor, in a fraction of the time */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -10108,6 +10158,11 @@ static int vram__node_append(vram_graph *g, vram_node *n) {
   return 1;
 }
 
+/* The cache of a `store` line with a value: that it is named is no use of what it had before. */
+static int vram__node_only_names(const vram_node *n, uint32_t i) {
+  return n->op == VRAM__OP_store && !i && n->nin > 1 && n->in[0] != n->in[1];
+}
+
 /* A node with these inputs and keys, its outputs still without shapes. */
 VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   vram_node *n = vram__node_take(g, r);
@@ -10120,7 +10175,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   if (n->nout > g->max_out)
     g->max_out = n->nout;
   for (i = 0; i < n->nin; i++)
-    if (n->in[i]->last < n->index)
+    if (n->in[i]->last < n->index && !vram__node_only_names(n, i))
       n->in[i]->last = n->index; /* UINT32_MAX stays */
   for (i = 0; i < n->nout; i++) {
     n->out[i].node = n;
@@ -10693,25 +10748,24 @@ static int vram__parse_dim_name(vram__parser *p, vram__span size, const char **a
   return 1;
 }
 
-/* A size: a product of integers and dims with * and exact /; `negative`: a minus may lead it. */
-VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
-  static const char expected[] = "integers and dims with * and /";
-  const char *at = size.text, *const end = size.text + size.len;
-  const int minus = negative && at < end && *at == '-';
+static const char vram__size_expected[] = "integers and dims with *, /, + and -";
+
+/* A product of integers and dims with * and exact / at *at, which goes behind it. */
+static int vram__parse_product(vram__parser *p, vram__span size, const char **at, uint64_t *to) {
+  const char *const end = size.text + size.len;
   int divide = 0;
   uint64_t product = 1;
-  at += minus;
-  for (;;) {
-    const char *const begin = at;
+  for (;; ++*at) {
+    const char *const begin = *at;
     uint64_t factor = 0;
-    if (at < end && vram__digit(*at)) {
-      if (!vram__parse_integer(p, size, &at, &factor))
+    if (*at < end && vram__digit(**at)) {
+      if (!vram__parse_integer(p, size, at, &factor))
         return 0;
-    } else if (at < end && vram__name_start(*at)) {
-      if (!vram__parse_dim_name(p, size, &at, &factor))
+    } else if (*at < end && vram__name_start(**at)) {
+      if (!vram__parse_dim_name(p, size, at, &factor))
         return 0;
     } else
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
+      return vram__parse_error_in(p, *at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
     if (divide && (!factor || product % factor))
       return vram__parse_error_in(p, begin, VRAM_ERR_VALUE, "a division that leaves a rest", size,
                                   "an exact one");
@@ -10719,13 +10773,40 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
     if (product == VRAM_OVERFLOW)
       return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a product of more than 63 bits",
                                   size, NULL);
-    if (at == end)
+    if (*at == end || (**at != '*' && **at != '/'))
       break;
-    if (*at != '*' && *at != '/')
-      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
-    divide = *at++ == '/';
+    divide = **at == '/';
   }
-  *to = minus ? -(int64_t)product : (int64_t)product;
+  *to = product;
+  return 1;
+}
+
+/* A size: products with + and - between; `negative`: it may be less than 0, and begin with a
+   minus. */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
+  const char *at = size.text, *const end = size.text + size.len;
+  int64_t sum = 0;
+  int minus = negative && at < end && *at == '-';
+  at += minus;
+  for (;; minus = *at++ == '-') {
+    const char *const begin = at;
+    uint64_t product;
+    int64_t term;
+    if (!vram__parse_product(p, size, &at, &product))
+      return 0;
+    term = minus ? -(int64_t)product : (int64_t)product;
+    if (term > 0 ? sum > INT64_MAX - term : sum < -INT64_MAX - term)
+      return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a sum of more than 63 bits", size,
+                                  NULL);
+    sum += term;
+    if (at == end || (*at != '+' && *at != '-'))
+      break;
+  }
+  if (at != end)
+    return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, vram__size_expected);
+  if (sum < 0 && !negative)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "a size is negative", size, NULL);
+  *to = sum;
   return 1;
 }
 
@@ -55899,6 +55980,901 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
 
 #endif /* VRAM_NO_WRITE */
 
+#ifndef VRAM_NO_KV
+
+/* >>kv/kv    bytes of the caches of a model's layers */
+
+VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
+  const uint64_t block = kv->block ? kv->block : 1;
+  uint64_t rest;
+  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
+    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
+    if (tokens > most)
+      tokens = most;
+  }
+  rest = tokens % block;
+  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
+}
+
+static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *part) {
+  uint32_t i;
+  for (i = 0; i < l->nstate; i++) {
+    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], part + i);
+    if (code)
+      return code;
+  }
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_kv_layer_parts(const vram_kv_layer *l, uint64_t tokens,
+                                         uint64_t part[VRAM_KV_MAX_STATES], uint32_t *n) {
+  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
+  vram_result code;
+  *n = 0;
+  switch (l->kind) {
+  case VRAM_KV_NONE:
+    return VRAM_OK;
+  case VRAM_KV_STATE:
+    if (l->nstate > VRAM_KV_MAX_STATES)
+      return VRAM_ERR_VALUE;
+    *n = l->nstate;
+    return vram__kv_states(l, part);
+  case VRAM_KV_FULL:
+  case VRAM_KV_SLIDING:
+  case VRAM_KV_CHUNKED:
+  case VRAM_KV_LATENT:
+    *n = l->kind == VRAM_KV_LATENT ? 1 : 2;
+    code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, part);
+    return code || *n == 1 ? code : vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, part + 1);
+  case VRAM_KV_KIND_COUNT:
+  default:
+    return VRAM_ERR_VALUE;
+  }
+}
+
+VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
+  uint64_t part[VRAM_KV_MAX_STATES], sum = 0;
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(l, tokens, part, &n);
+  *bytes = VRAM_OVERFLOW;
+  if (code)
+    return code;
+  for (i = 0; i < n; i++)
+    sum = vram__sum_or_overflow(sum, part[i]);
+  *bytes = sum;
+  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
+}
+
+/* One row into the report. */
+static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
+                                vram_kv_report *r) {
+  const uint64_t held = vram_kv_tokens(kv, l, tokens);
+  uint64_t one = 0, all;
+  vram_result code;
+  if (!l->count)
+    return VRAM_OK;
+  if (held == VRAM_OVERFLOW)
+    return VRAM_ERR_OVERFLOW;
+  code = vram_kv_layer_bytes(l, held, &all);
+  if (code)
+    return code;
+  if (l->kind != VRAM_KV_STATE) {
+    code = vram_kv_layer_bytes(l, 1, &one);
+    if (code)
+      return code;
+  }
+  all = vram__product_or_overflow(all, l->count);
+  one = vram__product_or_overflow(one, l->count);
+  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
+  if (l->kind == VRAM_KV_STATE)
+    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
+  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
+  if (l->kind != VRAM_KV_NONE)
+    r->layers += l->count;
+  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
+                                                                               : VRAM_OK;
+}
+
+static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
+                                            vram_error *e) {
+  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
+  vram__error_begin(e, code, 0, "KV cache");
+  if (row)
+    vram__error_number(e, ", row ", row);
+  vram__error_text(e, ": ");
+  vram__error_text(e, vram_result_text(code));
+  return code;
+}
+
+VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
+                                   vram_kv_report *r, vram_error *e) {
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  for (i = 0; i < kv->nlayer; i++) {
+    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
+    if (code)
+      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
+  }
+  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
+  if (r->total_bytes == VRAM_OVERFLOW)
+    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
+  return VRAM_OK;
+}
+
+/* >>kv/serve    what the rules of engines share */
+
+/* What differs between versions. */
+typedef struct vram__serve_rules {
+  vram_engine engine;
+  const char *version;
+  double utilization;    /* 0: by the size of the device, kv/sglang.c */
+  uint32_t batches;      /* on their way at once */
+  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
+  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
+  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
+  uint8_t caches_states; /* prefix caching of states is on where layers attend beside them */
+  uint8_t checkpoints;   /* and gated delta nets keep one more (vLLM); larger tiers (SGLang) */
+  uint8_t small_pages;   /* MLA on Blackwell: pages of 32 tokens; SGLang: of 64 without MLA */
+} vram__serve_rules;
+
+/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
+typedef struct vram__spec {
+  vram_kv_layer row;
+  uint64_t count, block, page;
+} vram__spec;
+
+typedef struct vram__serve {
+  const vram_serve_options *o;
+  const vram__serve_rules *rules;
+  vram_serve_report *r;
+  vram_error *e;
+  uint64_t tp, block;
+  uint32_t nspec;
+  vram__spec spec[VRAM_SERVE_MAX_ROWS];
+} vram__serve;
+
+/* Sizes above this are nobody's; products of two of them cannot wrap. */
+#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
+#define VRAM__SERVE_LAYERS 65536
+#define VRAM__MIB(n) ((uint64_t)(n) << 20)
+
+/* A double as Python has it: i387 keeps more digits until a number is stored. */
+static inline double vram__serve_rounded(double v) {
+  volatile double stored = v;
+  return stored;
+}
+
+static inline int vram__kv_has_window(vram_kv_kind kind) {
+  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
+}
+
+/* specs.c */
+VRAM__FN vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text);
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p);
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l);
+VRAM__FN void vram__spec_merge(vram__serve *s);
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind);
+VRAM__FN int vram__serve_attends(const vram__serve *s);
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks);
+
+/* vllm.c, sglang.c */
+VRAM__FN void vram__vllm_batch(const vram__serve *s);
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s);
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to);
+VRAM__FN void vram__sglang_batch(const vram__serve *s);
+VRAM__FN double vram__sglang_fraction(const vram__serve *s);
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s);
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to);
+
+/* budget.c */
+VRAM__FN void vram__serve_budget(const vram__serve *s);
+
+/* >>kv/specs    the kinds of layers of a model, as one rank of a serving engine has them */
+
+VRAM__FN VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code,
+                                                 const char *text) {
+  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
+  vram__error_text(s->e, ": ");
+  vram__error_text(s->e, text);
+  return code;
+}
+
+/* Bytes of one block of one layer. */
+VRAM__FN vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
+  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
+  if (code)
+    return vram__serve_fail(s, code, vram_result_text(code));
+  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
+}
+
+/* They take the same blocks. */
+static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
+  const vram_kv_layer *x = &a->row, *y = &b->row;
+  uint32_t i;
+  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
+    return 0;
+  if (x->kind == VRAM_KV_STATE) {
+    if (x->nstate != y->nstate)
+      return 0;
+    for (i = 0; i < x->nstate; i++)
+      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
+        return 0;
+    return 1;
+  }
+  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
+         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
+}
+
+VRAM__FN void vram__spec_merge(vram__serve *s) {
+  uint32_t i, j, n = 0;
+  for (i = 0; i < s->nspec; i++) {
+    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
+    }
+    if (j < n)
+      s->spec[j].count += s->spec[i].count;
+    else
+      s->spec[n++] = s->spec[i];
+  }
+  s->nspec = n;
+}
+
+static int vram__dtype_is_plain(vram_dtype dtype) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  return info && info->block_elements == 1;
+}
+
+/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
+   than ranks; latent rows are copied; states are shared. */
+VRAM__FN vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
+  vram__spec *p;
+  uint32_t i;
+  if (l->kind == VRAM_KV_NONE || !l->count)
+    return VRAM_OK;
+  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
+    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
+  p = &s->spec[s->nspec];
+  p->row = *l;
+  p->count = l->count;
+  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
+  if (l->kind == VRAM_KV_STATE) {
+    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
+      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
+  } else {
+    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
+    if (s->o->cache != VRAM_DTYPE_NONE)
+      p->row.k = p->row.v = s->o->cache;
+    if (!vram__dtype_is_plain(p->row.k) ||
+        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
+      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
+  }
+  s->nspec++;
+  return vram__spec_page(s, p);
+}
+
+VRAM__FN int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
+  uint32_t i;
+  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
+  }
+  return i < s->nspec;
+}
+
+/* Does a layer attend to all tokens? */
+VRAM__FN int vram__serve_attends(const vram__serve *s) {
+  return vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
+}
+
+/* One group: how many layers, of that kind. */
+VRAM__FN void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers,
+                                uint64_t bytes, uint64_t blocks) {
+  vram_serve_report *r = s->r;
+  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
+    vram_serve_group *g = &r->group[r->ngroup++];
+    g->kind = p->row.kind;
+    g->layers = (uint32_t)layers;
+    g->block = p->block;
+    g->page_bytes = p->page;
+    g->bytes = bytes;
+    g->blocks_per_request = blocks;
+  }
+  r->groups++;
+  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
+  if (bytes > r->block_bytes)
+    r->block_bytes = bytes;
+}
+
+/* >>kv/vllm    vLLM: groups of layers, pages, blocks, tokens */
+
+/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults and
+   _set_default_max_num_seqs_and_batched_tokens_args). */
+VRAM__FN void vram__vllm_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const uint64_t device = o->device_bytes;
+  vram_serve_report *const r = s->r;
+  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
+            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
+  r->batched_tokens = o->batched_tokens;
+  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
+  if (!r->batched_tokens) {
+    r->batched_tokens = large || (medium && o->offline) ? 16384
+                        : medium || o->offline          ? 8192
+                                                        : 2048;
+    if (r->sequences * o->max_model_len < r->batched_tokens)
+      r->batched_tokens = r->sequences * o->max_model_len;
+  }
+  if (!o->sequences && r->sequences > r->batched_tokens)
+    r->sequences = r->batched_tokens;
+}
+
+/* Are states kept for prefixes (mamba_cache_mode align, models/config.py: MambaModelConfig)? */
+static int vram__vllm_caches_states(const vram__serve *s) {
+  return !s->o->no_prefix &&
+         (s->o->prefix_states ||
+          (s->rules->caches_states && vram__serve_has(s, VRAM_KV_STATE) && vram__serve_attends(s)));
+}
+
+/* Gated delta nets whose prefill is FlashInfer's keep a state more, on multiples of 64 tokens
+   (layers/mamba/gdn/qwen_gdn_linear_attn.py; on Blackwell with CUDA 13 and keys of 128). */
+static int vram__vllm_has_checkpoints(const vram__serve *s) {
+  return s->rules->checkpoints && s->o->delta_states && vram__vllm_caches_states(s) &&
+         (s->o->cc / 10 == 9 || s->o->cc / 10 == 10 || s->o->cc / 10 == 12);
+}
+
+/* Attention beside states: the block grows until a page of attention holds a state, and states are
+   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
+static vram_result vram__vllm_align_states(vram__serve *s) {
+  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      state = p->page > state ? p->page : state;
+    else if (!token) {
+      vram_kv_layer one = p->row;
+      if (one.kind == VRAM_KV_LATENT && align < 128)
+        align = 128;
+      one.v_dim = one.k_dim;
+      if (vram_kv_layer_bytes(&one, 1, &token))
+        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
+    }
+  }
+  if (!state || !token)
+    return VRAM_OK;
+  while (vram__vllm_has_checkpoints(s) && align % 64) /* the least common multiple: align is 16 n */
+    align *= 2;
+  block = vram__product_or_overflow(align, token);
+  if (block == VRAM_OVERFLOW)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
+  block = align * vram__div_up_u64(state, block);
+  if (block > s->block)
+    s->block = block;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind == VRAM_KV_STATE)
+      p->page = vram__product_or_overflow(s->block, token);
+    else {
+      vram_result code;
+      p->block = s->block;
+      code = vram__spec_page(s, p);
+      if (code)
+        return code;
+    }
+  }
+  return VRAM_OK;
+}
+
+/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
+static int vram__vllm_is_uniform(const vram__serve *s) {
+  uint32_t i;
+  for (i = 1; i < s->nspec; i++) {
+    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
+    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
+                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
+    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
+        (vram__kv_has_window(x) && a->row.window != b->row.window))
+      return 0;
+  }
+  return 1;
+}
+
+/* Windows take blocks for all tokens, where there are full layers beside them. */
+static void vram__vllm_promote(vram__serve *s) {
+  uint32_t i;
+  if (!vram__serve_attends(s))
+    return;
+  for (i = 0; i < s->nspec; i++)
+    if (vram__kv_has_window(s->spec[i].row.kind))
+      s->spec[i].row.kind = VRAM_KV_FULL;
+  vram__spec_merge(s);
+}
+
+/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
+   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
+   is not possible. */
+static int vram__vllm_unify(vram__serve *s) {
+  uint64_t most = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].page > most)
+      most = s->spec[i].page;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
+      return 0;
+  for (i = 0; i < s->nspec; i++) {
+    vram__spec *p = &s->spec[i];
+    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
+      p->block *= most / p->page;
+    p->page = most;
+  }
+  return 1;
+}
+
+/* Blocks of one group that a request of max_model_len tokens takes. */
+static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
+  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
+  uint64_t tokens = s->o->max_model_len;
+  if (p->row.kind == VRAM_KV_STATE)
+    return (uint64_t)(vram__vllm_has_checkpoints(s) ? 3
+                      : vram__vllm_caches_states(s) ? 2
+                                                    : 1) +
+           s->o->draft;
+  if (vram__kv_has_window(p->row.kind)) {
+    const uint64_t window =
+        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
+    if (window < tokens && window + ahead < tokens)
+      tokens = window + ahead;
+  }
+  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
+}
+
+/* All layers in one group. */
+static void vram__vllm_one_group(vram__serve *s) {
+  const vram__spec *widest = s->spec;
+  uint64_t layers = 0, bytes = 0, blocks = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const uint64_t n = vram__vllm_blocks(s, p);
+    layers += p->count;
+    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
+    blocks = n > blocks ? n : blocks;
+    if (p->page > widest->page)
+      widest = p;
+  }
+  vram__serve_group(s, widest, layers, bytes, blocks);
+}
+
+/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
+   as much again (_get_kv_cache_groups_uniform_page_size). */
+static void vram__vllm_groups(vram__serve *s) {
+  uint64_t least = UINT64_MAX, most = 0, size, i, n;
+  uint32_t k;
+  for (k = 0; k < s->nspec; k++) {
+    least = s->spec[k].count < least ? s->spec[k].count : least;
+    most = s->spec[k].count > most ? s->spec[k].count : most;
+  }
+  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
+  for (k = 0; k < s->nspec; k++) {
+    const vram__spec *p = &s->spec[k];
+    const uint64_t blocks = vram__vllm_blocks(s, p);
+    n = vram__div_up_u64(p->count, size);
+    for (i = 0; i < n; i++) {
+      const uint64_t layers = vram__div_up_u64(p->count - i, n);
+      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
+    }
+  }
+}
+
+VRAM__FN vram_result vram__vllm_plan(vram__serve *s) {
+  /* config/vllm.py: chunked attention switches the manager of several kinds off */
+  const int no_hybrid =
+      s->o->no_hybrid || (vram__serve_has(s, VRAM_KV_CHUNKED) && !s->o->hybrid_chunks);
+  vram_result code = vram__vllm_align_states(s);
+  if (code)
+    return code;
+  vram__spec_merge(s);
+  if (no_hybrid)
+    vram__vllm_promote(s);
+  if (!vram__vllm_is_uniform(s)) {
+    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
+        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
+      vram__serve copy = *s;
+      if (!vram__vllm_unify(&copy))
+        vram__vllm_promote(s);
+    }
+    if (no_hybrid && !vram__vllm_is_uniform(s))
+      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
+    if (!vram__vllm_is_uniform(s)) {
+      if (!vram__vllm_unify(s))
+        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
+                                "pages of latent rows do not divide the largest page");
+      vram__vllm_groups(s);
+      return VRAM_OK;
+    }
+  }
+  vram__vllm_one_group(s);
+  return VRAM_OK;
+}
+
+VRAM__FN void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
+  const vram_serve_report *r = s->r;
+  uint64_t block = UINT64_MAX;
+  uint32_t i;
+  to->blocks = to->kv_bytes / r->block_bytes;
+  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
+  to->serves_one =
+      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
+  if (s->rules->by_requests) {
+    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
+    return;
+  }
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
+      block = s->spec[i].block;
+  if (block == UINT64_MAX) /* states alone: a block is a request */
+    block = s->o->max_model_len;
+  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
+}
+
+/* >>kv/sglang    SGLang: shares of a device, pools of tokens and of states */
+
+/* Tokens of a chunk of a prompt and the largest batch with a CUDA graph, by the memory of a device
+   in GiB (0.5.23: arg_groups/memory_hook.py, handle_gpu_memory_settings; 0.5.8: server_args.py,
+   _handle_gpu_memory_settings). */
+typedef struct vram__sglang_tier {
+  uint32_t below;                /* 0: any */
+  uint32_t chunk, batch, batch4; /* the last from four ranks on */
+} vram__sglang_tier;
+
+static const vram__sglang_tier vram__sglang_tiers[2][5] = {
+    {{20, 2048, 8, 8},
+     {35, 4096, 48, 160},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+    {{20, 2048, 8, 8},
+     {35, 2048, 24, 80},
+     {60, 4096, 32, 160},
+     {160, 8192, 256, 512},
+     {0, 16384, 512, 512}},
+};
+
+VRAM__FN void vram__sglang_batch(const vram__serve *s) {
+  const vram_serve_options *const o = s->o;
+  const vram__sglang_tier *t = vram__sglang_tiers[!s->rules->checkpoints];
+  while (t->below && o->device_bytes >= VRAM__MIB(UINT64_C(1024) * t->below))
+    t++;
+  s->r->batched_tokens = o->batched_tokens ? o->batched_tokens : t->chunk;
+  s->r->sequences = o->sequences ? o->sequences : s->tp < 4 ? t->batch : t->batch4;
+}
+
+/* Sizes of graphs of a prefill of at most so many tokens
+   (arg_groups/cuda_graph_hook.py, generate_prefill_cuda_graph_batch_sizes). */
+static uint64_t vram__sglang_prefill_graphs(uint64_t most) {
+  static const struct {
+    uint32_t first, last, step; /* last 0: `most` */
+  } sizes[] = {{4, 32, 4},      {48, 256, 16},     {288, 512, 32},
+               {576, 1024, 64}, {1280, 4096, 256}, {4608, 0, 512}};
+  uint64_t n = 0;
+  uint32_t i;
+  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const uint64_t last = sizes[i].last && sizes[i].last < most ? sizes[i].last : most;
+    if (last >= sizes[i].first)
+      n += (last - sizes[i].first) / sizes[i].step + 1;
+  }
+  return n;
+}
+
+/* mem_fraction_static where nobody says: what is reserved, in MiB, for activations and graphs. The
+   device's memory is what nvidia-smi says, at most 1 % more than CUDA does. */
+VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
+  const double device = (double)s->o->device_bytes / 1048576;
+  const uint64_t chunk = s->r->batched_tokens;
+  double reserved = 512 + 1.5 * (double)(chunk > 2048 ? chunk : 2048) + (double)s->tp * 128, share;
+  if (!s->o->eager)
+    reserved += 2.0 * (double)s->r->sequences;
+  if (!s->o->eager && s->rules->checkpoints)
+    reserved += vram__serve_has(s, VRAM_KV_LATENT)
+                    ? 1536.0
+                    : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
+  if (device > 60 * 1024 && reserved < 10 * 1024)
+    reserved = 10 * 1024;
+  share = device > reserved ? (device - reserved) / device : 0;
+  return (double)(uint64_t)vram__serve_rounded(share * 1000 + 0.5) / 1000;
+}
+
+/* Layers with a window have a pool of their own with a share of the tokens (swa_full_tokens_ratio);
+   states get mamba_full_memory_ratio of what attention gets
+   (model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py). */
+#define VRAM__SGLANG_WINDOWS 0.8
+#define VRAM__SGLANG_STATES 0.9
+
+VRAM__FN vram_result vram__sglang_plan(vram__serve *s) {
+  uint32_t i;
+  vram__spec_merge(s);
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
+    if (bytes == VRAM_OVERFLOW)
+      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
+    vram__serve_group(
+        s, p, p->count, bytes,
+        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
+  }
+  return VRAM_OK;
+}
+
+/* The states that a share of the room holds, one of them for padding, and what is left of it
+   (_handle_max_mamba_cache). */
+static double vram__sglang_states(const vram__serve *s, double room, uint64_t *states) {
+  const double share = vram__serve_rounded(room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES));
+  double all = 0;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++)
+    if (s->spec[i].row.kind == VRAM_KV_STATE)
+      all += (double)s->spec[i].page * (double)s->spec[i].count;
+  if (!(all > 0))
+    return room;
+  *states = share > all ? (uint64_t)((share - all) / all) : 0;
+  return room - ((double)*states + 1) * all;
+}
+
+/* States of a running request: three, and two more where the next ones are computed meanwhile
+   (extra_buffer: gated delta nets, Falcon-H1); _calculate_mamba_ratio. */
+static uint64_t vram__sglang_slots(const vram__serve *s) {
+  return s->o->no_prefix ? 1 : s->o->buffered_states ? 5 : 3;
+}
+
+VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
+  double cell = 0; /* of one token: pages are whole multiples of it */
+  const double room = vram__sglang_states(s, (double)to->kv_bytes, &to->states);
+  double requests;
+  uint64_t tokens;
+  uint32_t i;
+  for (i = 0; i < s->nspec; i++) {
+    const vram__spec *p = &s->spec[i];
+    const double bytes = (double)p->page * (double)p->count / (double)s->block;
+    if (p->row.kind != VRAM_KV_STATE)
+      cell += vram__serve_attends(s) && vram__kv_has_window(p->row.kind)
+                  ? bytes * VRAM__SGLANG_WINDOWS
+                  : bytes;
+  }
+  tokens = cell > 0 && room > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
+  to->blocks = tokens / s->block;
+  to->tokens = to->blocks * s->block;
+  requests = (double)to->tokens / (double)s->o->max_model_len;
+  if (vram__serve_has(s, VRAM_KV_STATE)) {
+    const double states = (double)(to->states / vram__sglang_slots(s));
+    requests = cell > 0 && requests < states ? requests : states;
+  }
+  to->concurrency = vram__serve_rounded(requests);
+  to->serves_one = requests >= 1;
+}
+
+/* >>kv/budget    what a serving engine leaves for its cache, between two bounds */
+
+/* What a sort of the logits takes of each, with what lives beside it: the logits in the model's
+   dtype and in f32, their sorted copy, its indices, and the buffers of PyTorch's sort: 38 bytes
+   from 128 rows on, 51 of fewer (apply_top_k_top_p_pytorch in v1/sample/ops/topk_topp_sampler.py),
+   and one more copy where ranks gather theirs. */
+#define VRAM__SORT_BYTES 53
+
+/* What the trial run takes: the largest of its two parts, which follow each other. Low: what one
+   feed-forward has at its activation (both products, their result, the residual), or the logits in
+   f32. High: twice that, with each expert's result of a token, or a sort of the logits; hidden
+   states live beside both. */
+static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
+  const vram_serve_options *o = s->o;
+  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
+  uint64_t layer, experts, hidden, high;
+  if (!o->hidden || !o->intermediate) {
+    to->high = VRAM__MIB(3072);
+    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
+    return;
+  }
+  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
+      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+    layer = hidden = 0;
+  experts = vram__product_or_overflow(hidden, o->experts_used);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
+  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
+  to->high = vram__sum_or_overflow(
+      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
+  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->high = VRAM_MAX_BYTES / 4;
+  to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
+}
+
+static void vram__serve_terms(const vram__serve *s) {
+  vram_serve_range *term = s->r->term;
+  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
+                                                                 &term[VRAM_SERVE_CONTEXT];
+  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
+  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
+  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
+    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
+  else
+    graphs->high = VRAM__MIB(2048);
+  context->low = VRAM__MIB(30);
+  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
+  context->why =
+      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
+      "10517, 13882)";
+  if (s->o->engine == VRAM_ENGINE_SGLANG) {
+    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
+    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
+    graphs->high = 0;
+    graphs->why = "in the share that is left free";
+  }
+}
+
+/* ceil(device * utilization), as Python has it. */
+static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
+  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
+  const uint64_t whole = (uint64_t)share;
+  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
+}
+
+static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+VRAM__FN void vram__serve_budget(const vram__serve *s) {
+  vram_serve_report *r = s->r;
+  uint64_t low = 0, high = 0;
+  int i;
+  vram__serve_terms(s);
+  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
+  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
+    low += r->term[i].low;
+    high += r->term[i].high;
+  }
+  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
+  if (s->o->kv_bytes)
+    return;
+  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
+    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
+    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
+    low = high = 0;
+  } else
+    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
+  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
+  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
+}
+
+/* >>kv/serve    vLLM's and SGLang's budgets: versions, options, the report */
+
+/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
+   config/cache.py, v1/worker/gpu_worker.py. Hybrid models cache prefixes since 0.26, a window holds
+   one batch in 0.21 and two since (config/vllm.py, max_in_flight_tokens). 0.19: tokens are blocks /
+   groups * the smallest block (kv_cache_utils.py), one batch more since scheduling became
+   asynchronous. 0.10: commit bbf906a. SGLang: files named in sglang.c. */
+static const vram__serve_rules vram__serve_versions[] = {
+    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 2, 1, 1, 1, 1, 1, 1},
+    {VRAM_ENGINE_VLLM, "0.26.0", 0.92, 2, 1, 1, 1, 1, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.21.0", 0.92, 1, 1, 1, 1, 0, 0, 1},
+    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 1, 1, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 1, 0, 0, 0, 0, 0, 0},
+    {VRAM_ENGINE_SGLANG, "0.5.23", 0, 1, 1, 0, 0, 1, 1, 1},
+    {VRAM_ENGINE_SGLANG, "0.5.8", 0, 1, 1, 0, 0, 0, 0, 1},
+};
+enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
+
+VRAM_API const char *vram_engine_name(vram_engine engine) {
+  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
+}
+
+VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
+  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
+       *engine = (vram_engine)(*engine + 1))
+    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
+      return VRAM_OK;
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
+  uint32_t k;
+  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
+    if (vram__serve_versions[k].engine == engine && !i--)
+      return vram__serve_versions[k].version;
+  return NULL;
+}
+
+/* Tokens of a block where nobody says. vLLM (platforms/cuda.py, the backends' supported sizes):
+   FlashInfer's MLA on Blackwell has pages of 32 and 64. SGLang (arg_groups/overrides.py):
+   TensorRT's attention there has pages of 64. */
+static uint64_t vram__serve_block(const vram__serve *s, const vram_kv *kv) {
+  const int is_vllm = s->o->engine == VRAM_ENGINE_VLLM;
+  int is_latent = 0;
+  uint32_t i;
+  for (i = 0; i < kv->nlayer; i++)
+    is_latent |= kv->layer[i].count && kv->layer[i].kind == VRAM_KV_LATENT;
+  if (s->o->block)
+    return s->o->block;
+  if (s->rules->small_pages && s->o->cc / 10 == 10 && is_latent == is_vllm)
+    return is_vllm ? 32 : 64;
+  return is_vllm ? 16 : 1;
+}
+
+static vram_result vram__serve_options_check(vram__serve *s) {
+  const vram_serve_options *o = s->o;
+  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
+  uint32_t i;
+  if (o->engine >= VRAM_ENGINE_COUNT)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
+  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
+    if (vram__serve_versions[i].engine == o->engine &&
+        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
+      s->rules = &vram__serve_versions[i];
+  if (!s->rules)
+    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
+  s->r->rules = s->rules->version;
+  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
+  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
+      o->batches > 65536)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
+  if (!(o->utilization >= 0 && o->utilization <= 1))
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
+  if (!o->device_bytes && !o->kv_bytes)
+    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
+  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
+    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
+  s->tp = o->tp ? o->tp : 1;
+  return VRAM_OK;
+}
+
+static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
+  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
+    to->blocks = 1;
+    to->serves_one = 1;
+  } else if (s->o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_result(s, to);
+  else
+    vram__sglang_result(s, to);
+}
+
+VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
+                                vram_serve_report *r, vram_error *e) {
+  vram__serve s;
+  vram_result code;
+  uint32_t i;
+  vram__error_clear(e);
+  vram__memory_zero(r, sizeof *r);
+  vram__memory_zero(&s, sizeof s);
+  s.o = o;
+  s.r = r;
+  s.e = e;
+  code = vram__serve_options_check(&s);
+  if (code)
+    return code;
+  s.block = vram__serve_block(&s, kv);
+  for (i = 0; i < kv->nlayer; i++) {
+    code = vram__spec_add(&s, &kv->layer[i]);
+    if (code)
+      return code;
+  }
+  if (o->engine == VRAM_ENGINE_VLLM)
+    vram__vllm_batch(&s);
+  else
+    vram__sglang_batch(&s);
+  r->utilization = o->utilization > 0         ? o->utilization
+                   : s.rules->utilization > 0 ? s.rules->utilization
+                                              : vram__sglang_fraction(&s);
+  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
+                                       : vram__sglang_plan(&s);
+  if (code)
+    return code;
+  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
+    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
+  vram__serve_budget(&s);
+  vram__serve_result(&s, &r->low);
+  vram__serve_result(&s, &r->high);
+  return VRAM_OK;
+}
+
+#endif /* VRAM_NO_KV */
+
 #ifndef VRAM_NO_READ
 
 /* >>read    files of models */
@@ -56274,6 +57250,9 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go thro
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
+
+/* hf_cache.c */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
 
 /* Lines of a part of a model, and the name of what a norm or an activation gives. */
 typedef struct vram__hf_part {
@@ -60161,6 +61140,15 @@ static void vram__hf_moe(vram__hf *h) {
   vram__hf_shared(h);
 }
 
+/* One more layer keeps a state; those of a model are alike. */
+static void vram__hf_state(vram__hf *h, uint64_t channels, uint64_t kernel, uint64_t matrix) {
+  vram_hf_state *const s = &h->c->state;
+  s->layers++;
+  s->channels = channels;
+  s->kernel = kernel;
+  s->matrix = matrix;
+}
+
 VRAM__FN void vram__hf_mamba_sizes(vram__hf *h, vram__hf_ssm *s) {
   const int is_jamba = vram__hf_has(h, VRAM__HF_JAMBA);
   const uint64_t hidden = h->c->hidden,
@@ -60194,10 +61182,7 @@ static void vram__hf_mamba(vram__hf *h) {
     vram__hf_add(h, s.state, 1);
     vram__hf_add(h, s.state, 1);
   }
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.inner, s.kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+  vram__hf_state(h, s.inner, s.kernel, vram__product_or_overflow(s.inner, s.state));
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
@@ -60231,10 +61216,11 @@ static void vram__hf_mamba2(vram__hf *h) {
   if (s.has_norm)
     vram__hf_add(h, s.inner, 1);
   vram__hf_linear(h, s.inner, c->hidden, s.out_bias);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(s.conv, s.kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(s.inner, s.state));
+  vram__hf_state(h, s.conv, s.kernel, vram__product_or_overflow(s.inner, s.state));
+  c->state.groups = s.groups;
+  c->state.group_channels = 2 * s.state;
+  c->state.keeps_drafts = 1;
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -60257,10 +61243,8 @@ static void vram__hf_delta(vram__hf *h) {
   vram__hf_add(h, heads, 1);
   vram__hf_add(h, v_dim, 1);
   vram__hf_linear(h, values, c->hidden, 0);
-  c->conv_elements =
-      vram__sum_or_overflow(c->conv_elements, vram__product_or_overflow(conv, kernel));
-  c->ssm_elements =
-      vram__sum_or_overflow(c->ssm_elements, vram__product_or_overflow(values, k_dim));
+  vram__hf_state(h, conv, kernel, vram__product_or_overflow(values, k_dim));
+  c->state.is_delta = c->state.is_buffered = c->state.keeps_drafts = 1;
 }
 
 /* LFM2's convolution in the place of attention. */
@@ -60273,7 +61257,7 @@ static void vram__hf_short_conv(vram__hf *h) {
   if (bias)
     vram__hf_add(h, c->hidden, 1);
   vram__hf_linear(h, c->hidden, c->hidden, bias);
-  c->conv_elements = vram__sum_or_overflow(c->conv_elements, c->hidden * kernel);
+  vram__hf_state(h, c->hidden, kernel, 0);
 }
 
 /* ---- layers ---- */
@@ -60514,8 +61498,12 @@ static void vram__hf_encoder_head(vram__hf *h, uint64_t width) {
     else
       vram__hf_add(h, c->vocab, width);
     vram__hf_add(h, c->vocab, 1);
-    if (!vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+    if (vram__hf_has(h, VRAM__HF_DISTIL | VRAM__HF_ELECTRA))
+      return;
+    if (c->is_tied)
       h->tensors++; /* the bias is there under two names */
+    else
+      vram__hf_add(h, c->vocab, 1);
   }
 }
 
@@ -60680,6 +61668,24 @@ static void vram__hf_sizes(vram__hf *h) {
   vram__hf_experts(h);
 }
 
+static vram_dtype vram__hf_dtype_of(vram__hf *h, const vram_file_value *v, const char *name) {
+  const vram_dtype dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
+                               ? vram_dtype_from_name_n(v->text, (size_t)v->count)
+                               : VRAM_DTYPE_NONE;
+  if (dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(dtype)->block_elements > 1)
+    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", name);
+  return dtype;
+}
+
+/* What an engine is to keep states in. */
+static void vram__hf_ssm_dtype(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_value(h, "mamba_ssm_dtype");
+  h->c->ssm_dtype = VRAM_DTYPE_NONE;
+  h->c->serves_ssm_dtype = (uint8_t)vram__hf_has(h, VRAM__HF_DELTA_SPLIT);
+  if (v && v->kind != VRAM_VALUE_NULL)
+    h->c->ssm_dtype = vram__hf_dtype_of(h, v, "mamba_ssm_dtype");
+}
+
 static void vram__hf_dtype(vram__hf *h) {
   const vram_file_value *v = vram__hf_at(h->f, "", "dtype");
   if (!v || v->kind == VRAM_VALUE_NULL)
@@ -60689,11 +61695,7 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = VRAM_F32;
   if (!v || v->kind == VRAM_VALUE_NULL)
     return;
-  h->c->dtype = v->kind == VRAM_VALUE_TEXT && v->count < 32
-                    ? vram_dtype_from_name_n(v->text, (size_t)v->count)
-                    : VRAM_DTYPE_NONE;
-  if (h->c->dtype == VRAM_DTYPE_NONE || vram_dtype_get_info(h->c->dtype)->block_elements > 1)
-    vram__hf_fail(h, VRAM_ERR_DTYPE, "no dtype is the key ", "dtype");
+  h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
 /* The class: a decoder with its head, or an encoder with one of its heads or none. */
@@ -60752,29 +61754,20 @@ static void vram__hf_totals(vram__hf *h) {
   const vram_file_value *const q = vram__hf_at(h->f, "", "quantization_config.quant_method");
   const int repeats = /* before the cache: FalconAttention._split_heads */
       vram__hf_has(h, VRAM__HF_FALCON) && vram__hf_bool(h, "new_decoder_architecture", 0);
-  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes,
-                 row = vram__hf_has(h, VRAM__HF_MLA)
-                           ? c->kv_lora_rank + c->rope_head_dim
-                           : 2 * vram__product_or_overflow(repeats ? c->heads : c->kv_heads,
-                                                           c->head_dim);
-  if (repeats)
-    c->kv_heads = c->heads;
+  const uint64_t element = vram_dtype_get_info(c->dtype)->block_bytes;
+  c->cache_heads = repeats ? c->heads : c->kv_heads;
   c->params = h->params;
   c->state_tensors = h->tensors;
   c->params_bytes = vram__product_or_overflow(h->params, element);
-  if (c->full_layers + c->sliding_layers)
-    c->kv_bytes_per_token_layer = vram__product_or_overflow(row, element);
-  c->kv_bytes_per_token =
-      vram__product_or_overflow(c->full_layers + c->sliding_layers, c->kv_bytes_per_token_layer);
   if (!c->sliding_layers)
     c->window = 0;
   if (q && q->kind == VRAM_VALUE_TEXT && q->count <= UINT32_MAX) {
     c->quantised = q->text;
     c->quantised_len = (uint32_t)q->count;
   }
-  if (c->conv_elements == VRAM_OVERFLOW || c->ssm_elements == VRAM_OVERFLOW ||
-      c->params_bytes > (uint64_t)VRAM_MAX_BYTES ||
-      c->kv_bytes_per_token > (uint64_t)VRAM_MAX_BYTES)
+  c->is_chunked = (uint8_t)vram__hf_has(h, VRAM__HF_LLAMA4);
+  c->has_pool = (uint8_t)vram__hf_has(h, VRAM__HF_SINKS);
+  if (!vram__hf_cache_totals(c) || c->params_bytes > (uint64_t)VRAM_MAX_BYTES)
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
@@ -60790,6 +61783,7 @@ VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, 
     c->family = h->family->type;
     vram__hf_sizes(h);
     vram__hf_dtype(h);
+    vram__hf_ssm_dtype(h);
   }
   if (!h->result)
     vram__hf_ends(h);
@@ -60809,26 +61803,22 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
   return h.result;
 }
 
-VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
-  const uint64_t slides = c->window && c->window < ctx ? c->window : ctx,
-                 tokens =
-                     vram__sum_or_overflow(vram__product_or_overflow(c->full_layers, ctx),
-                                           vram__product_or_overflow(c->sliding_layers, slides));
-  return vram__product_or_overflow(vram__product_or_overflow(tokens, c->kv_bytes_per_token_layer),
-                                   slots);
-}
+/* >>read/hf_cache    caches and states of a config.json as rows: transformers', a serving engine's
+ */
 
-VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
-                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+/* Attention's rows. */
+static uint32_t vram__hf_attention_rows(const vram_hf_config *c, uint64_t heads, vram_dtype dtype,
+                                        vram_kv_layer *row) {
   uint32_t n = 0, i;
-  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
-  for (i = 0; i < VRAM_HF_KV_ROWS; i++) {
+  for (i = 0; i < 2; i++) {
     vram_kv_layer *const l = row + n;
     l->count = (uint32_t)(i ? c->sliding_layers : c->full_layers);
     if (!l->count)
       continue;
-    l->kind = i ? VRAM_KV_SLIDING : c->kv_lora_rank ? VRAM_KV_LATENT : VRAM_KV_FULL;
-    l->heads = c->kv_lora_rank ? 1 : (uint32_t)c->kv_heads;
+    l->kind = i                 ? c->is_chunked ? VRAM_KV_CHUNKED : VRAM_KV_SLIDING
+              : c->kv_lora_rank ? VRAM_KV_LATENT
+                                : VRAM_KV_FULL;
+    l->heads = c->kv_lora_rank ? 1 : (uint32_t)heads;
     l->k_dim = (uint32_t)(c->kv_lora_rank ? c->kv_lora_rank + c->rope_head_dim : c->head_dim);
     l->v_dim = c->kv_lora_rank ? 0 : (uint32_t)c->head_dim;
     l->k = l->v = dtype;
@@ -60836,6 +61826,96 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
     n++;
   }
   return n;
+}
+
+/* A row of states: a convolution of so many columns, and what is recurrent, if anything. */
+static uint32_t vram__hf_state_row(const vram_hf_state *s, uint64_t channels, uint64_t columns,
+                                   vram_dtype conv, vram_dtype matrix, vram_kv_layer *l) {
+  if (!s->layers)
+    return 0;
+  l->kind = VRAM_KV_STATE;
+  l->count = (uint32_t)s->layers;
+  l->nstate = s->matrix ? 2 : 1;
+  l->state[0] = conv;
+  l->state_elements[0] = vram__product_or_overflow(channels, columns);
+  l->state[1] = matrix;
+  l->state_elements[1] = s->matrix;
+  return 1;
+}
+
+/* cache_utils.py: LinearAttentionLayer keeps all columns of the kernel; what is recurrent is
+   computed, and kept, in f32 (all families here). */
+VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
+                                  vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  uint32_t n;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  n = vram__hf_attention_rows(c, c->cache_heads, dtype, row);
+  return n + vram__hf_state_row(&c->state, c->state.channels, c->state.kernel, dtype, VRAM_F32,
+                                row + n);
+}
+
+/* vLLM 0.33: model_executor/layers/mamba/mamba_utils.py (shapes: a convolution has one column less
+   than its kernel, and one more for each token of a draft but in Mamba-1 and LFM2; groups that do
+   not divide are copied for each rank), model_executor/models/config.py (dtypes: the model's, but
+   Qwen3.5's mamba_ssm_dtype). SGLang 0.5.23: configs/mamba_utils.py (bf16 and mamba_ssm_dtype,
+   f32 where there is none; drafts are kept elsewhere), configs/model_config.py
+   (is_hybrid_swa_model: which windows have a pool of their own). */
+VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_served *s,
+                                     vram_kv_layer row[VRAM_HF_KV_ROWS]) {
+  const vram_hf_state *const y = &c->state;
+  const uint32_t tp = s->tp ? s->tp : 1;
+  const int is_vllm = s->engine == VRAM_ENGINE_VLLM;
+  const vram_dtype named = c->ssm_dtype;
+  vram_dtype conv = s->dtype, matrix = is_vllm ? s->dtype : VRAM_F32;
+  uint64_t channels = y->channels, columns = y->kernel ? y->kernel - 1 : 0;
+  uint32_t n, i;
+  vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
+  n = vram__hf_attention_rows(c, c->kv_heads, s->dtype, row);
+  for (i = 0; !is_vllm && !c->has_pool && i < n; i++)
+    if (row[i].window)
+      row[i].kind = VRAM_KV_FULL;
+  if (!is_vllm)
+    conv = VRAM_BF16;
+  if (named != VRAM_DTYPE_NONE && (!is_vllm || c->serves_ssm_dtype))
+    matrix = named;
+  if (is_vllm && y->keeps_drafts)
+    columns += s->draft;
+  if (y->groups && y->groups % tp && y->groups < tp)
+    channels = vram__sum_or_overflow(channels,
+                                     vram__product_or_overflow(tp - y->groups, y->group_channels));
+  return n + vram__hf_state_row(y, channels, columns, conv, matrix, row + n);
+}
+
+/* Sums that follow from the rows; 0: too many. */
+VRAM__FN int vram__hf_cache_totals(vram_hf_config *c) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv kv = VRAM_ZERO_INIT;
+  vram_kv_report r;
+  uint64_t one = 0;
+  kv.layer = row;
+  kv.nlayer = vram_hf_kv_rows(c, c->dtype, row);
+  if (vram_kv_bytes(&kv, 1, 1, &r, NULL))
+    return 0;
+  c->conv_elements = vram__product_or_overflow(
+      c->state.layers, vram__product_or_overflow(c->state.channels, c->state.kernel));
+  c->ssm_elements = vram__product_or_overflow(c->state.layers, c->state.matrix);
+  c->kv_bytes_per_token = r.token_bytes;
+  c->state_bytes = r.state_bytes;
+  if (kv.nlayer && row[0].kind != VRAM_KV_STATE)
+    vram_kv_layer_bytes(row, 1, &one);
+  c->kv_bytes_per_token_layer = one;
+  return c->kv_bytes_per_token <= (uint64_t)VRAM_MAX_BYTES &&
+         c->state_bytes <= (uint64_t)VRAM_MAX_BYTES;
+}
+
+VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, uint64_t slots) {
+  vram_kv_layer row[VRAM_HF_KV_ROWS];
+  vram_kv kv = VRAM_ZERO_INIT;
+  vram_kv_report r;
+  vram__memory_zero(row, sizeof row);
+  kv.layer = row;
+  kv.nlayer = vram__hf_attention_rows(c, c->cache_heads, c->dtype, row);
+  return vram_kv_bytes(&kv, ctx, slots, &r, NULL) ? VRAM_OVERFLOW : r.total_bytes;
 }
 
 /* >>read/hf_lines    lines of decoders: their parts, and of which ones the families consist, as
@@ -61187,6 +62267,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "contiguous %Acontiguous_1 %Areshape_1\n"
     "drop %Acontiguous\n",
     NULL},
+  /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
+  {"gone",
+    "{!k %l} %q{!k %k}",
+    NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
@@ -61350,7 +62434,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~n|%x\n<all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\n"
-    "drop %l %q %k\n",
+    "drop<gone>\n",
     NULL},
   /* norms behind attention and the MLP, none before; e: what they drop */
   {"behind_norm",
@@ -61367,7 +62451,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"olmo_attention",
     "<norm_1><all_qkv><rotate_f32><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop %n %l %q %k\n",
+    "drop %n<gone>\n",
     NULL},
   {"plain_norm_2",
     "add @add %x %Ao_proj\n"
@@ -61456,7 +62540,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h\n"
     "{4order %Aq_layernorm %Ak_layernorm\n}"
-    "drop {!4%a %c }%l{4 %a %c} %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k\n"
+    "drop {!4%a %c }{!k%l }{4%a %c }%Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k}\n"
     "~y|%Adense\n;@resid_dropout|y|C\n",
     NULL},
   {"phi_mlp",
@@ -61472,14 +62556,14 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"phi_last",
     "&%Bfinal_layernorm|%x|n|$h|\n"
-    "drop {+%Bembed_tokens }%Badd %Bunsqueeze %e<cosines>\n",
+    "drop{+ %Bembed_tokens}{G %Bembed_tokens%Z}{!G %Badd %Bunsqueeze %e}<cosines>\n",
     NULL},
   {"stablelm_attention",
     "&@input_layernorm|%x|n|$h|\n<all_qkv>~f|%Aq_proj %Ak_proj %Av_proj \n<phi_rotate>"
     "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend_plain>"
     "linear %Ao_proj %Areshape_1 out_features=$h bias=0\n"
-    "drop %Aq_proj %Ak_proj %Av_proj %Aview %Atranspose %Aview_1 %Atranspose_1 %Aview_2 %Atranspose_2"
-    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q %k %Acontiguous\n",
+    "drop %Aq_proj %Ak_proj{!k %Av_proj} %Aview %Atranspose %Aview_1 %Atranspose_1{!k %Aview_2 %Atranspose_2}"
+    " %Apassed %Apassed_1 %Aadd %Aadd_1 %q{!k %k} %Acontiguous\n",
     NULL},
   {"stablelm_end",
     "~u|@mlp.down_proj\n;@dropout|u|C\n",
@@ -61489,7 +62573,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "&@input_layernorm|%x|n|$h|\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n"
     "{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n",
@@ -61565,6 +62649,66 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"nemotron_order",
     "order @input_layernorm.weight @input_layernorm.bias @post_attention_layernorm.weight @post_attention_layernorm.bias\n",
     NULL},
+  /* OPT: positions are counted by a mask of ones, tokens of all sequences are rows of the MLP */
+  {"opt_embedding",
+    "~B|model.decoder.\n~N|%Blayers.\n"
+    "view %Bview %I shape=[N,S]\n"
+    "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
+    "ones %Bones shape=[N,S]\n"
+    "cumsum %Bcumsum %Bones dim=1\n"
+    "mul %Bmul %Bcumsum %Bones\n"
+    "sub %Bsub %Bmul scalar=1\n"
+    "to %Bto %Bsub dtype=i64\n"
+    "drop %Bcumsum\n"
+    "slice %Bslice %Bto dim=0 colon=1\n"
+    "slice %Bslice_1 %Bslice dim=1 colon=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n"
+    "add %Bembed_positions.add %Balias scalar=1\n"
+    "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
+    "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
+    "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
+    NULL},
+  {"opt_attention",
+    "&@self_attn_layer_norm|%x|n|$h|\n"
+    "linear %Aq_proj %n out_features=$h{!b bias=0}\n"
+    "mul %Amul %Aq_proj scalar=1\n"
+    "view %Aview %Amul shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "linear %Ak_proj %n out_features=$h{!b bias=0}\n"
+    "linear %Av_proj %n out_features=$h{!b bias=0}\n"
+    "view %Aview_1 %Ak_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
+    "<cached><repeat><attend>"
+    "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
+    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "~y|%Aout_proj\n;@dropout|y|C\n",
+    NULL},
+  {"opt_mlp",
+    "add @add %x %y\n"
+    "{-drop %Aout_proj\n}"
+    "reshape @reshape @add shape=[N*S,$h]\n"
+    "&@final_layer_norm|@reshape|m|$h|\n"
+    "linear @fc1 %m out_features=$i{!b bias=0}\n"
+    "^@activation_fn|@fc1|a\n"
+    "linear @fc2 %a out_features=$h{!b bias=0}\n"
+    "~u|@fc2\n;@dropout_1|u|C\n"
+    "add @add_1 @reshape %u\n"
+    "view @view @add_1 shape=[N,S,$h]\n"
+    "drop {l%F }%x @add @reshape{- @fc2} %u\n"
+    "~x|@view\n~F|@add_1\n",
+    NULL},
+  {"opt_last",
+    "&%Bfinal_layer_norm|%x|n|$h|\n"
+    "order<each_layer>\n"
+    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    NULL},
+  {"opt_ordered",
+    " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
+    " @fc1 @fc2 @final_layer_norm",
+    NULL},
   /* ---- what stands between, and behind ---- */
   {"norm_2",
     "{Ymul @mul %Ao_proj scalar=1\n}"
@@ -61625,6 +62769,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   /* what a head's values, %o, go through */
   {"logits",
     "~o|lm_head\n"
+    "{rcontiguous logits lm_head\n~o|logits\n}"
     "{Mmul logits lm_head scalar=1\n~o|logits\n}"
     "{Ydiv logits lm_head scalar=1\n~o|logits\n}"
     "{Vdiv capped.div lm_head scalar=1\n"
@@ -61669,9 +62814,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"qwen2", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -61691,9 +62836,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop %l %q %k\n"
+    "{4order %Aq_norm.weight %Ak_norm.weight\n}drop<gone>\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
     "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -61702,64 +62847,66 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop {P%Aq_proj %Aview %q %Ak_proj %Aview_1 %k }%l{!P %q %k}\n"
+    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
-    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 0, 0},
+    "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
-    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 0, 0},
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
   {"glm4", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><glm4_norms><fused_mlp><glm4_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"ernie4_5", "?", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><ernie_rotate><cached><repeat><attend><o_proj><norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"phi", "7H", "hidden_act", "gelu_new", "layer_norm",
     "<embedding><masks>;%Bembed_dropout|x|S\n~e|%x\n<rope>",
-    "<phi_attention><phi_mlp>", "<phi_last>", 0, 0},
+    "<phi_attention><phi_mlp>", "<phi_last>", 1, 0},
   {"stablelm", "7", "hidden_act", "silu", "layer_norm", "<embedding><masks><rope>",
     "<stablelm_attention>add @add %x %Ao_proj\n&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm @post_attention_layernorm\ndrop %m\n<stablelm_end>"
     "add @add_1 @add %u\ndrop{l %x} %n %Ao_proj{- @mlp.down_proj}\n~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"starcoder2", "", "hidden_act", "gelu_pytorch_tanh", "layer_norm",
     "<embedding><masks><embed_dropout><rope>",
     "<starcoder2_attention><starcoder2_mlp>",
-    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}{+ %Bdropout}<cosines>\n",
-    0, 0},
+    "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
+    1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
     "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"seed_oss", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "~y|%Ao_proj\n;%Adropout|y|C\n"
-    "drop %n %l %q %k\n"
+    "drop %n<gone>\n"
     "add @add %x %y\n{-drop %Ao_proj\n}"
     "&@post_attention_layernorm|@add|m|$h|\n<gated>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "~u|@mlp.down_proj\n;@mlp.dropout|u|C\ndrop %m\n"
     "add @add_1 @add %u\n{!-{ldrop %x\n}}{-drop{l %x} @mlp.down_proj\n}~x|@add_1\n",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"hunyuan_v1_dense", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><rotate>"
     "&%Aquery_layernorm|%q|q|$d|=%q\n&%Akey_layernorm|%k|k|$d|=%k\n<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n %l %q %k\n<plain_norm_2><gated><end>",
-    "<last_norm>", 0, 0},
+    "order %Aquery_layernorm.weight %Akey_layernorm.weight\ndrop %n<gone>\n<plain_norm_2><gated><end>",
+    "<last_norm>", 1, 0},
   {"exaone4", "Q^4", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "order %Aq_norm.weight %Ak_norm.weight\ndrop %l %q %k\n<behind_norm><gated><behind_end>",
+    "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
     "<last_norm>", 0, 0},
+  {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
+    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
 };
 /* clang-format on */
 
@@ -62251,8 +63398,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "%Bembeddings.position_embeddings<each_layer>\n",
     NULL},
   {"ordered_layer",
-    " @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
-    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm",
+    "{r<opt_ordered>}{!r @attention.self.query @attention.self.key @attention.self.value @attention.output.dense "
+    "@attention.output.LayerNorm @intermediate.dense @output.dense @output.LayerNorm}",
     NULL},
   {"distilbert_embeddings",
     "embedding %Bembeddings.word_embeddings %I num_embeddings=$v embedding_dim=$h\n"
@@ -62366,7 +63513,8 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "^cls.predictions.transform.transform_act_fn|cls.predictions.transform.dense|a\n"
     "layer_norm cls.predictions.transform.LayerNorm %a normalized_shape=$h\n"
     "linear cls.predictions.decoder cls.predictions.transform.LayerNorm out_features=$v{T weights=%t}\n"
-    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss><encoder_end>}"
+    "~o|cls.predictions.decoder\n~j|labels\n~i|\n<token_loss>"
+    "{!Tparameter cls.predictions.bias shape=[$v]\n}<encoder_end>}"
     "{t<pooler>~y|%Bpooler.activation\n;dropout|y|9\n"
     "linear classifier %y out_features=$7\n"
     "~o|classifier\n~j|labels\n~i| %Bpooler.activation{9 dropout} classifier\n<class_loss><encoder_end>}"
@@ -62382,7 +63530,7 @@ static const vram__hf_part vram__hf_encoder_parts[] = {
     "{!x<order_encoder>}"
     "linear lm_head.decoder lm_head.layer_norm out_features=$v{T weights=%t}\n"
     "view to labels shape=[N,S]\n"
-    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss><roberta_places><encoder_end>}"
+    "~o|lm_head.decoder\n~j|to\n~i| to\n<token_loss>{!Tparameter lm_head.bias shape=[$v]\n}<roberta_places><encoder_end>}"
     "{t<class_head>tanh classifier.tanh classifier.dense\n~y|classifier.tanh\n<class_output>{!x<order_encoder>}"
     "view to labels shape=[N]\n"
     "~j|to\n~i| classifier.out_proj to\n<class_loss><roberta_places><encoder_end>}"
@@ -63912,13 +65060,18 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 
 /* ---- the parts ---- */
 
-/* Which of bos, eos and pad a family has where the file says nothing; behind the last: others. */
+/* How many of bos, eos and pad a family has where the file says nothing; behind the last: others.
+ */
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
-                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
-                         {"gemma3_text", {1, 1, 1, 0}}, {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {
+    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
+    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
+    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
+    {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
@@ -64112,25 +65265,27 @@ static void vram__hf_rope(vram__hf_pen *w) {
    others. */
 static const struct {
   const char *type, *key[4];
-  uint32_t none, none_9; /* millionths */
+  uint32_t attention, none, head; /* millionths; of a head: as `none` */
 } vram__hf_dropouts[] = {
-    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0},
-    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0},
-    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0},
-    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0},
-    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 0},
-    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 0},
-    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0},
-    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
-    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 0},
+    {"opt", {"attention_dropout", "dropout", NULL, NULL}, 0, 100000, 0},
+    {"phi", {"attention_dropout", "resid_pdrop", "embd_pdrop", NULL}, 0, 0, 0},
+    {"starcoder2", {"attention_dropout", "residual_dropout", "embedding_dropout", NULL}, 0, 0, 0},
+    {"stablelm", {"attention_dropout", "hidden_dropout", NULL, NULL}, 0, 0, 0},
+    {"gpt_neox", {"attention_dropout", "hidden_dropout", "hidden_dropout", NULL}, 0, 0, 0},
+    {"seed_oss", {"attention_dropout", "residual_dropout", NULL, NULL}, 100000, 100000, 0},
+    {"gpt2", {"attn_pdrop", "resid_pdrop", "embd_pdrop", NULL}, 100000, 100000, 0},
+    {"phi3", {"attention_dropout", "resid_pdrop", NULL, NULL}, 0, 0, 0},
+    {"bert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"xlm-roberta", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"camembert", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
+    {"electra", {VRAM__HF_BERT_DROPOUT, "classifier_dropout"}, 100000, 100000, 0},
     {"distilbert",
      {"attention_dropout", "dropout", "dropout", "seq_classif_dropout"},
      100000,
+     100000,
      200000},
-    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0},
+    {"", {"attention_dropout", NULL, NULL, NULL}, 0, 0, 0},
 };
 
 /* A probability as Python writes it: "0.1". */
@@ -64168,11 +65323,11 @@ static void vram__hf_dropout_keys(vram__hf_pen *w) {
     const char *key = vram__hf_dropouts[k].key[i];
     const char *const text = vram__hf_name_of(w, letter[i]);
     const vram_file_value *const v = key ? vram__hf_value(&w->h, key) : NULL;
-    uint32_t none = vram__hf_dropouts[k].none;
+    uint32_t none = i ? vram__hf_dropouts[k].none : vram__hf_dropouts[k].attention;
     if (!key)
       continue;
-    if (i == 3 && vram__hf_dropouts[k].none_9)
-      none = vram__hf_dropouts[k].none_9;
+    if (i == 3 && vram__hf_dropouts[k].head)
+      none = vram__hf_dropouts[k].head;
     else if (i == 3 && (!v || v->kind == VRAM_VALUE_NULL))
       key = vram__hf_dropouts[k].key[1];
     vram__hf_probability(w, letter[i], key, none);
@@ -64202,7 +65357,10 @@ static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
     const char *type, *key;
     int known;
-  } row[] = {{"stablelm", "use_parallel_residual", 0},
+  } row[] = {{"opt", "do_layer_norm_before", 1},
+             {"opt", "_remove_final_layer_norm", 0},
+             {"opt", "layer_norm_elementwise_affine", 1},
+             {"stablelm", "use_parallel_residual", 0},
              {"stablelm", "qk_layernorm", 0},
              {"gpt2", "reorder_and_upcast_attn", 0},
              {"gpt2", "add_cross_attention", 0},
@@ -64218,6 +65376,8 @@ static void vram__hf_settings(vram__hf_pen *w) {
   clip = vram__hf_value(&w->h, "clip_qkv");
   if (clip && clip->kind != VRAM_VALUE_NULL)
     vram__hf_refuse(w, "a setting whose lines are not known: ", "clip_qkv");
+  if (vram__hf_has(&w->h, VRAM__HF_OPT) && vram__hf_embedding_width(&w->h) != w->c.hidden)
+    vram__hf_refuse(w, "a setting whose lines are not known: ", "word_embed_proj_dim");
   if (vram__text_is(w->c.family, vram__text_len(w->c.family), "gpt_neox"))
     *vram__hf_flag_of(w, 'Z') = (uint8_t)vram__hf_bool(&w->h, "use_parallel_residual", 1);
 }
@@ -67852,6 +69012,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
 /* context.c */
 VRAM__FN uint64_t vram__llama_widest_v(const vram__llama *l);
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i);
 VRAM__FN int vram__llama_is_quantised(vram_dtype t);
 VRAM__FN vram_result vram__llama_settle(vram__llama *l, vram_error *e);
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e);
@@ -67884,6 +69045,8 @@ VRAM__FN vram_result vram__llama_pattern_find(const vram_llama_override *p, cons
 /* llama.c */
 VRAM__FN vram_llama_buffer *vram__llama_buffer(vram_llama_report *r, const char *name,
                                                int32_t device);
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu);
 VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
                                            int is_on_gpu);
 
@@ -68368,7 +69531,8 @@ static vram_result vram__llama_unsupported(vram_error *e, const char *text) {
 static vram_result vram__llama_cache_type(const vram__llama *l, vram_dtype type, int is_k,
                                           vram_error *e) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
-  const int is_off = l->options->flash_attention == VRAM_LLAMA_OFF;
+  const int is_off =
+      l->options->flash_attention == VRAM_LLAMA_OFF || (l->row->flags & VRAM__LLAMA_NO_FLASH);
   uint32_t i;
   if (!d || d->ggml_id < 0)
     return vram__error_begin(e, VRAM_ERR_DTYPE, 0, "no type of ggml for a cache");
@@ -68456,11 +69620,19 @@ static int vram__llama_has_kv(const vram__llama *l, uint32_t i) {
   }
 }
 
-/* A cache without layers: that of all cells, of a window, of an indexer, once each. */
-static vram_llama_cache *vram__llama_cache_add(vram__llama *l, uint64_t cells, int slides) {
+/* A cache without layers - of all cells, of a window, of an indexer, once each: its cells are the
+   tokens that such a layer holds (llama-kv-cache-iswa.cpp: all that the windows and a batch need).
+ */
+static vram_llama_cache *vram__llama_cache_add(vram__llama *l, int slides) {
   vram_llama_cache *const c = l->cache + l->ncache++;
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  vram_kv kv = VRAM_ZERO_INIT;
+  kv.block = VRAM__LLAMA_CTX_PAD;
+  kv.ahead = l->n_ubatch;
+  row.kind = slides && !l->options->swa_full ? VRAM_KV_SLIDING : VRAM_KV_FULL;
+  row.window = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
   vram__memory_zero(c, sizeof *c);
-  c->cells = cells;
+  c->cells = vram_kv_tokens(&kv, &row, l->n_ctx_seq);
   c->streams = l->n_stream;
   c->k_type = l->k_type;
   c->v_type = l->head_k_mla ? VRAM_DTYPE_NONE : l->v_type;
@@ -68486,51 +69658,79 @@ static vram_llama_buffer *vram__llama_context_buffer(const vram__llama *l, vram_
   return vram__llama_buffer(r, device < 0 ? "CPU" : "CUDA", device);
 }
 
-/* A tensor of a cache: `columns` a row, in its buffer. Returns its bytes without padding. */
-static uint64_t vram__llama_cache_tensor(vram_llama_buffer *b, vram_dtype type, uint64_t columns,
-                                         uint64_t rows) {
-  uint64_t bytes;
-  b->context_bytes = vram__sum_or_overflow(
-      b->context_bytes, vram__llama_tensor_bytes(type, rows, columns, b->device >= 0));
-  vram_dtype_rows_bytes(type, rows, columns, &bytes);
-  return bytes;
+/* The tensors of a layer into its buffer, each padded there; `sum` gets their own bytes. */
+static void vram__llama_keep(vram_llama_buffer *b, const vram_kv_layer *row, uint64_t rows,
+                             uint64_t *const sum[2]) {
+  uint64_t part[VRAM_KV_MAX_STATES];
+  uint32_t i, n;
+  const vram_result code = vram_kv_layer_parts(row, rows, part, &n);
+  for (i = 0; i < n; i++) {
+    const int is_state = row->kind == VRAM_KV_STATE;
+    const vram_dtype type = is_state ? row->state[i] : i ? row->v : row->k;
+    /* a state is a row for each sequence, of f32: nothing is padded at its end */
+    const uint64_t columns = is_state ? 0
+                             : i      ? row->v_dim
+                                      : row->k_dim,
+                   bytes = code       ? VRAM_OVERFLOW
+                           : is_state ? vram__product_or_overflow(part[i], rows)
+                                      : part[i];
+    b->context_bytes = vram__sum_or_overflow(
+        b->context_bytes, vram__llama_padded(type, columns, bytes, b->device >= 0));
+    *sum[i] = vram__sum_or_overflow(*sum[i], bytes);
+  }
+}
+
+/* A row of heads is one of llama.cpp's n_embd_gqa elements. */
+static vram_kv_layer vram__llama_kv_row(const vram_llama_cache *c, uint64_t k, uint64_t v) {
+  vram_kv_layer row = VRAM_ZERO_INIT;
+  row.kind = c->v_type ? c->slides ? VRAM_KV_SLIDING : VRAM_KV_FULL : VRAM_KV_LATENT;
+  row.count = row.heads = 1;
+  row.k_dim = k > UINT32_MAX ? UINT32_MAX : (uint32_t)k; /* nobody's: more than 2^63-1 bytes */
+  row.v_dim = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+  row.k = c->k_type;
+  row.v = c->v_type;
+  return row;
 }
 
 static void vram__llama_cache_layer(vram__llama *l, vram_llama_report *r, vram_llama_cache *c,
                                     uint32_t i) {
   const vram__llama_layer *const y = l->layer + i;
-  vram_llama_buffer *const b = vram__llama_context_buffer(l, r, i);
-  const uint64_t rows = c->cells * c->streams,
-                 k = vram__product_or_overflow(y->head_k, y->n_head_kv),
+  const uint64_t k = vram__product_or_overflow(y->head_k, y->n_head_kv),
                  v = l->transposes_v ? vram__llama_widest_v(l)
                                      : vram__product_or_overflow(y->head_v, y->n_head_kv);
+  const vram_kv_layer row = vram__llama_kv_row(c, k, v);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
   l->layer[i].cache = (int32_t)(c - l->cache);
   c->layers++;
-  c->k_bytes = vram__sum_or_overflow(c->k_bytes, vram__llama_cache_tensor(b, c->k_type, k, rows));
-  if (c->v_type)
-    c->v_bytes = vram__sum_or_overflow(c->v_bytes, vram__llama_cache_tensor(b, c->v_type, v, rows));
+  vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
 }
 
-/* Cells of layers that slide: all that a window and a batch need (llama-kv-cache-iswa.cpp). */
-static uint64_t vram__llama_sliding_cells(const vram__llama *l) {
-  const uint64_t windows = (uint64_t)l->n_swa * (l->options->unified ? l->n_seq : 1);
-  const uint64_t cells = windows + l->n_ubatch;
-  if (l->options->swa_full || cells > l->n_ctx_seq)
-    return l->n_ctx_seq;
-  return vram__round_up_u64(cells, VRAM__LLAMA_CTX_PAD);
+/* Has a layer an indexer of its own? glm-dsa says which, or has GLM 5.2's (src/models/glm-dsa.cpp).
+ */
+VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
+  const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
+  if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
+    return 1;
+  if (v && v->kind == VRAM_VALUE_ARRAY)
+    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
+           ((const uint64_t *)v->array)[i] != 0;
+  if (v)
+    return v->number.u != 0;
+  return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
 
 /* The keys of an indexer: one head a layer, no values (deepseek32: llama-kv-cache-dsa.cpp). */
 static void vram__llama_indexer(vram__llama *l, vram_llama_report *r) {
-  vram_llama_cache *const c = vram__llama_cache_add(l, l->n_ctx_seq, 0);
+  vram_llama_cache *const c = vram__llama_cache_add(l, 0);
+  uint64_t *const sum[2] = {&c->k_bytes, &c->v_bytes};
+  vram_kv_layer row;
   uint32_t i;
   c->v_type = VRAM_DTYPE_NONE;
+  row = vram__llama_kv_row(c, l->indexer_head_size, 0);
   for (i = 0; i < l->n_layer; i++)
-    if (vram__llama_has_kv(l, i)) {
+    if (vram__llama_has_kv(l, i) && vram__llama_is_indexed(l, i)) {
       c->layers++;
-      c->k_bytes = vram__sum_or_overflow(
-          c->k_bytes, vram__llama_cache_tensor(vram__llama_context_buffer(l, r, i), c->k_type,
-                                               l->indexer_head_size, c->cells * c->streams));
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, c->cells * c->streams, sum);
     }
 }
 
@@ -68547,7 +69747,7 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
     if (!vram__llama_has_kv(l, i))
       continue;
     if (!*c)
-      *c = vram__llama_cache_add(l, slides ? vram__llama_sliding_cells(l) : l->n_ctx_seq, slides);
+      *c = vram__llama_cache_add(l, slides);
     vram__llama_cache_layer(l, r, *c, i);
   }
   if ((l->row->flags & VRAM__LLAMA_INDEXER) && l->indexer_head_size)
@@ -68557,17 +69757,18 @@ static void vram__llama_caches(vram__llama *l, vram_llama_report *r) {
 /* ---- recurrent states: f32, one row for each sequence ---- */
 
 static void vram__llama_recurrent(const vram__llama *l, vram_llama_report *r) {
+  uint64_t *const sum[2] = {&r->r_bytes, &r->s_bytes};
+  vram_kv_layer row = VRAM_ZERO_INIT;
   uint32_t i;
-  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++) {
-    vram_llama_buffer *b;
-    if (!l->layer[i].is_recurrent || l->row->memory < VRAM__LLAMA_RECURRENT)
-      continue;
-    b = vram__llama_context_buffer(l, r, i);
-    r->r_bytes = vram__sum_or_overflow(
-        r->r_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_r, l->n_seq));
-    r->s_bytes = vram__sum_or_overflow(
-        r->s_bytes, vram__llama_cache_tensor(b, VRAM_F32, l->n_embd_s, l->n_seq));
-  }
+  row.kind = VRAM_KV_STATE;
+  row.count = 1;
+  row.nstate = 2;
+  row.state[0] = row.state[1] = VRAM_F32;
+  row.state_elements[0] = l->n_embd_r;
+  row.state_elements[1] = l->n_embd_s;
+  for (i = 0; i < l->n_layer - l->n_layer_nextn; i++)
+    if (l->layer[i].is_recurrent && l->row->memory >= VRAM__LLAMA_RECURRENT)
+      vram__llama_keep(vram__llama_context_buffer(l, r, i), &row, l->n_seq, sum);
 }
 
 VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, vram_error *e) {
@@ -69402,7 +70603,7 @@ enum {
   VRAM__GRAPH_SOURCES = 8,
   VRAM__GRAPH_BLOCKS = 256, /* MAX_FREE_BLOCKS */
   VRAM__GRAPH_BUFFERS = VRAM_LLAMA_MAX_DEVICES + 1,
-  VRAM__GRAPH_INPUTS = 32
+  VRAM__GRAPH_INPUTS = 256
 };
 
 /* What a tensor is to the allocator. */
@@ -69505,6 +70706,7 @@ enum {
 #define VRAM__BUILD_NORM_SAID (UINT64_C(1) << 20)      /* whether experts' weights add up to 1, the file says */
 #define VRAM__BUILD_ROPE_OF_FOUR (UINT64_C(1) << 21)   /* each fourth layer has no positions */
 #define VRAM__BUILD_FOUR_POSITIONS (UINT64_C(1) << 22) /* of each token */
+#define VRAM__BUILD_LIMITS (UINT64_C(1) << 39)          /* of what a gate lets through, if the file says so */
 #define VRAM__BUILD_ATTENTION_FIRST (UINT64_C(1) << 40) /* parallel: the feed-forward is added to attention */
 #define VRAM__BUILD_NO_WEIGHTS (UINT64_C(1) << 41)      /* norms of the layers and of the output have none */
 #define VRAM__BUILD_CLAMPS (UINT64_C(1) << 42)          /* Q, K and V, if the file says so */
@@ -69540,8 +70742,9 @@ typedef struct vram__build {
   uint32_t layer_first; /* node of the layer */
   int32_t device;       /* of the layer's weights: number of a buffer */
   int32_t host;
-  int32_t first_value; /* rwkv7: V of the first layer, or -1 */
-  int32_t each_layer;  /* embeddings of each layer, or -1 */
+  int32_t index_rotation, chosen; /* of an indexer, or -1 */
+  int32_t first_value;            /* rwkv7: V of the first layer, or -1 */
+  int32_t each_layer;             /* embeddings of each layer, or -1 */
   int32_t positions, out_ids, temperature;
   int32_t states, states_extra; /* rows of recurrent states: those used, those only kept */
   int32_t k_rotation[VRAM_LLAMA_MAX_CACHES], v_rotation[VRAM_LLAMA_MAX_CACHES];
@@ -69653,6 +70856,11 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last);
 /* graph_rwkv.c */
 VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last);
+
+/* graph_indexer.c */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent);
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams);
 
 /* graph_known.c */
 VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
@@ -69819,11 +71027,15 @@ VRAM__FN int vram__graph_place(vram__graph *g) {
       g->node[n->source[k]].nchild++;
   }
   for (uint32_t i = 0; i < g->ninput; i++)
-    if (!vram__graph_place_node(g, g->input[i]))
+    if (!(g->is_pipeline && (g->node[g->input[i]].flags & VRAM__NODE_LEAF)) &&
+        !vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; g->is_pipeline && i < g->nnode; i++) /* copies of a pipeline */
     if ((g->node[i].flags & VRAM__NODE_INPUT) && (g->node[i].flags & VRAM__NODE_OUTPUT) &&
         !vram__graph_place_node(g, (int32_t)i))
+      return 0;
+  for (uint32_t i = 0; g->is_pipeline && i < g->ninput; i++) /* behind them what is no input */
+    if (!vram__graph_place_node(g, g->input[i]))
       return 0;
   for (uint32_t i = 0; i < g->norder; i++)
     if (!vram__graph_place_node(g, g->order[i]) || !vram__graph_let_go(g, g->node + g->order[i]))
@@ -69877,6 +71089,9 @@ VRAM__FN void vram__graph_spread(vram__graph *g) {
   }
   for (uint32_t k = 0; k < g->norder; k++) {
     vram__graph_node *n = g->node + g->order[k];
+    for (uint32_t i = 0; i < n->nsource; i++)
+      if ((g->node[n->source[i]].flags & VRAM__NODE_LEAF) && g->node[n->source[i]].buffer < 0)
+        g->node[n->source[i]].buffer = n->buffer; /* what is there before is where it is used */
     if (n->buffer < 0)
       n->buffer = (int8_t)(n->view >= 0 ? g->node[n->view].buffer : host);
   }
@@ -70718,6 +71933,8 @@ static int32_t vram__build_attend(vram__build *b, int32_t q, const char *decompr
   vram__build_heads h = vram__build_heads_of(b, q);
   int32_t i;
   h.mask = vram__build_mask(b, y->cache, c->cells);
+  if (b->chosen >= 0)
+    h.mask = vram__build_unhidden(b, h.mask, c->cells, c->streams);
   h.bias = bias;
   h.head_v = decompress ? b->m->n_lora_kv : y->head_v;
   h.cells = c->cells;
@@ -70884,19 +72101,22 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
 /* ---- latent attention: deepseek2 with the matrices of K and V absorbed ---- */
 
 /* Q of all heads, by two matrices or one. */
-static int32_t vram__build_wide_q(vram__build *b, int32_t x) {
+static int32_t vram__build_wide_q(vram__build *b, int32_t x, int is_indexed) {
+  int32_t i;
   if (vram__build_weight(b, "attn_q.weight"))
     return vram__build_linear(b, x, "attn_q.weight", NULL);
-  x = vram__build_linear(b, x, "attn_q_a.weight", NULL);
-  x = vram__build_norm(b, x, "attn_q_a_norm.weight", NULL);
-  return vram__build_linear(b, x, "attn_q_b.weight", NULL);
+  i = vram__build_linear(b, x, "attn_q_a.weight", NULL);
+  i = vram__build_norm(b, i, "attn_q_a_norm.weight", NULL);
+  if (is_indexed && (b->m->row->flags & VRAM__LLAMA_INDEXER))
+    vram__build_index(b, x, i);
+  return vram__build_linear(b, i, "attn_q_b.weight", NULL);
 }
 
 /* Q's part without positions in the latent space, behind it the part that is turned. */
 static int32_t vram__build_latent_q(vram__build *b, int32_t x) {
   const uint64_t heads = b->m->layer[b->il].n_head, rank = b->m->n_lora_kv;
   const uint64_t turned = b->m->layer[b->il].n_rot, plain = b->m->head_k_mla - turned;
-  int32_t q = vram__build_wide_q(b, x), i, v;
+  int32_t q = vram__build_wide_q(b, x, 1), i, v;
   v = vram__build_view(b, q, plain, b->tokens, heads);
   i = vram__build_linear(b, v, "attn_k_b.weight", NULL);
   i = vram__build_view(b, i, rank, heads, b->tokens);
@@ -70939,7 +72159,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
-  a.q = vram__build_view(b, vram__build_wide_q(b, x), y->head_k, heads, b->tokens);
+  a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
   k = vram__build_rope(b, vram__build_view(b, all, turned, 1, b->tokens));
@@ -71004,12 +72224,18 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
-/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+/* Has the file a limit of what the gate lets through, in this layer (step35)? maple's experts have
+   it in the op. */
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
+  if (!(b->flags & VRAM__BUILD_LIMITS))
+    return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
+  if (vram__text_is(b->m->arch, b->m->arch_len, "maple") &&
+      vram__text_is(key, vram__text_len(key), "swiglu_clamp_exp"))
+    return 0;
   return limit > 1e-6;
 }
 
@@ -71290,6 +72516,7 @@ static int32_t vram__build_shared_gate(vram__build *b, int32_t x, int32_t shared
 
 /* What a layer has of these; the router's logits may be given (-1: not). */
 VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) {
+  const vram_file_tensor *down = vram__build_weight(b, "ffn_down_shexp.weight");
   int32_t sum, shared, gate = -1;
   if (!vram__build_weight(b, "ffn_gate_inp.weight"))
     return vram__build_dense(b, x);
@@ -71308,7 +72535,8 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, 0, "swiglu_clamp_shexp");
+  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+                               "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
   return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
@@ -72181,6 +73409,96 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   return vram__build_map(b, i, x);
 }
 
+/* >>llama/graph_indexer    which cells each token attends to: deepseek32, glm-dsa
+   (llama.cpp: src/models/deepseek32.cpp; llama-graph.cpp, build_attn of llm_graph_input_attn_k_dsa)
+ */
+
+/* Has ggml-cuda a kernel of the scores (ggml_cuda_lightning_indexer_supported)? */
+static int vram__build_has_indexer(uint64_t head, uint64_t heads, vram_dtype type) {
+  return head == 128 && (heads == 32 || heads == 64) && type != VRAM_IQ4_NL;
+}
+
+/* Rotated, as caches of indexers always are. */
+static int32_t vram__build_index_part(vram__build *b, int32_t a, uint64_t head, uint64_t heads) {
+  int32_t i;
+  a = vram__build_rope(b, vram__build_view(b, a, head, heads, b->tokens));
+  if (b->index_rotation < 0) {
+    uint64_t n = 64;
+    while (head % (n * 2) == 0)
+      n *= 2;
+    b->index_rotation = vram__build_input(b, n * n * 4);
+  }
+  i = vram__build_node(b, head, heads, b->tokens, b->index_rotation);
+  vram__build_source(b, i, a);
+  return i;
+}
+
+/* Scores of all cells for each token; the best are chosen. `latent`: Q before its last matrix. A
+   layer without an indexer has what the one before it chose. */
+VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
+  const int32_t c = b->m->layer[b->il].cache + 1; /* that of the indexer is the next */
+  const vram_file_tensor *t = vram__build_weight(b, "indexer.attn_q_b.weight");
+  const double top = vram__llama_real(b->m, "attention.indexer.top_k");
+  const uint64_t head = b->m->indexer_head_size;
+  uint64_t heads, cells, streams, each, most;
+  int32_t q, k, w, i;
+  if (!t || !vram__llama_is_indexed(b->m, b->il))
+    return;
+  heads = head ? vram__build_width(t) / head : 0;
+  cells = b->m->cache[c].cells;
+  streams = b->m->cache[c].streams;
+  each = streams ? b->tokens / streams : 0;
+  q = vram__build_linear(b, latent, "indexer.attn_q_b.weight", NULL);
+  q = vram__build_index_part(b, q, head, heads);
+  k = vram__build_linear(b, x, "indexer.attn_k.weight", NULL);
+  b->flags |= VRAM__BUILD_MEAN;
+  k = vram__build_norm(b, k, "indexer.k_norm.weight", "indexer.k_norm.bias");
+  b->flags &= ~VRAM__BUILD_MEAN;
+  k = vram__build_index_part(b, k, head, 1);
+  if (b->k_index[c] < 0)
+    b->k_index[c] = vram__build_input(b, b->tokens * 8);
+  vram__build_foreign(b, vram__build_view(b, k, head, b->tokens, 1), b->k_index[c]);
+  w = vram__build_linear(b, x, "indexer.proj.weight", NULL);
+  w = vram__build_map(b, vram__build_view(b, w, heads, each, streams), -1);
+  i = vram__build_node(b, cells, each, streams,
+                       vram__build_view(b, q, head, heads * each, streams));
+  vram__build_source(
+      b, i, vram__build_cached(b, b->m->k_type, head, vram__product_or_overflow(cells, streams)));
+  vram__build_source(b, i, w);
+  if (b->mask[c] < 0)
+    b->mask[c] = vram__build_input(b, vram__product_or_overflow(b->tokens * 2, cells));
+  vram__build_source(b, i, b->mask[c]);
+  if (!vram__build_has_indexer(head, heads, b->m->k_type))
+    vram__build_at(b, i)->flags |= VRAM__NODE_ON_HOST;
+  most = top > 0 && top < (double)cells ? (uint64_t)top : cells;
+  i = vram__build_node(b, most, each, streams, i);
+  b->chosen = vram__build_node(b, most, each, streams, i);
+}
+
+/* The mask with all cells hidden but those that were chosen. */
+VRAM__FN int32_t vram__build_unhidden(vram__build *b, int32_t mask, uint64_t cells,
+                                      uint64_t streams) {
+  const uint64_t each = streams ? b->tokens / streams : 0, bytes = vram__build_at(b, mask)->bytes;
+  const uint64_t most = vram__build_at(b, b->chosen)->ne[0];
+  int32_t hidden, zeros, i;
+  vram__build_at(b, mask)->ne[0] = cells;
+  vram__build_at(b, mask)->ne[1] = each;
+  vram__build_at(b, mask)->ne[2] = streams;
+  hidden = vram__build_map(b, mask, -1);
+  vram__build_at(b, hidden)->bytes = bytes;
+  hidden = vram__build_view(b, hidden, 1, cells, b->tokens);
+  zeros = vram__build_input(b, vram__product_or_overflow(most * 4, b->tokens));
+  vram__build_at(b, zeros)->flags = VRAM__NODE_LEAF;
+  vram__build_at(b, zeros)->buffer = -1;
+  vram__build_at(b, zeros)->ne[1] = most;
+  vram__build_at(b, zeros)->ne[2] = b->tokens;
+  i = vram__build_over(b, hidden, vram__build_map(b, zeros, -1),
+                       vram__build_view(b, b->chosen, most, each, streams));
+  i = vram__build_map(b, vram__build_view(b, i, cells, each, streams), mask);
+  vram__build_at(b, i)->bytes = bytes;
+  return i;
+}
+
 /* >>llama/graph_t5    t5: a decoder's layers, whose second attention is over what the encoder made,
    and an encoder's (llama.cpp: src/models/t5.cpp) */
 
@@ -72631,6 +73949,10 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "channel_mix_key",
                                                   "channel_mix_value",
                                                   "channel_mix_receptance",
+                                                  "indexer.k_norm",
+                                                  "indexer.proj",
+                                                  "indexer.attn_k",
+                                                  "indexer.attn_q_b",
                                                   "ssm_ba",
                                                   "ssm_alpha",
                                                   "ssm_beta",
@@ -72647,33 +73969,20 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {"attn_norm",
-                                                 "attn_norm_2",
-                                                 "attn_q",
-                                                 "attn_k",
-                                                 "attn_v",
-                                                 "attn_qkv",
-                                                 "attn_output",
-                                                 "ffn_norm",
-                                                 "ffn_up",
-                                                 "ffn_gate",
-                                                 "ffn_down",
-                                                 "ffn_gate_inp",
-                                                 "exp_probs_b",
-                                                 "ffn_up_exps",
-                                                 "ffn_gate_exps",
-                                                 "ffn_down_exps",
-                                                 "ssm_conv1d",
-                                                 "ssm_dt",
-                                                 "attn_output_norm",
-                                                 "layer_output_norm",
-                                                 "attn_q_norm",
-                                                 "attn_k_norm",
-                                                 "time_mix_ln",
-                                                 "time_mix_key",
-                                                 "time_mix_value",
-                                                 "time_mix_receptance",
-                                                 NULL};
+static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
+                                                 "attn_q",           "attn_k",
+                                                 "attn_v",           "attn_qkv",
+                                                 "attn_output",      "ffn_norm",
+                                                 "ffn_up",           "ffn_gate",
+                                                 "ffn_down",         "ffn_gate_inp",
+                                                 "exp_probs_b",      "ffn_up_exps",
+                                                 "ffn_gate_exps",    "ffn_down_exps",
+                                                 "ssm_conv1d",       "ssm_dt",
+                                                 "attn_output_norm", "layer_output_norm",
+                                                 "attn_q_norm",      "attn_k_norm",
+                                                 "time_mix_ln",      "time_mix_key",
+                                                 "time_mix_value",   "time_mix_receptance",
+                                                 "indexer.k_norm",   NULL};
 
 static const char *const vram__known_globals[] = {"token_embd.weight",
                                                   "output.weight",
@@ -73036,8 +74345,10 @@ static const vram__build_row vram__build_rows[] = {
     {"arwkv7", vram__build_rwkv_qwen, NULL, 0},
     {"mimo2", vram__build_plain, NULL, VRAM__BUILD_NORM_EXPERTS | VRAM__BUILD_SIGMOID},
     {"step35", vram__build_plain, NULL,
-     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST},
+     VRAM__BUILD_NORM_SAID | VRAM__BUILD_SIGMOID | VRAM__BUILD_ROWS_LAST | VRAM__BUILD_LIMITS},
     {"plamo2", vram__build_plain, vram__build_plamo2, 0},
+    {"deepseek32", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
+    {"glm-dsa", vram__build_plain, NULL, VRAM__BUILD_NORM_SAID},
     {"kimi-linear", vram__build_plain, vram__build_kimi,
      VRAM__BUILD_NO_ROPE | VRAM__BUILD_NORM_EXPERTS},
     {"bert", vram__build_behind, NULL, VRAM__BUILD_MEAN | VRAM__BUILD_NO_ROPE},
@@ -73269,12 +74580,21 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
+/* Not derived yet: how long a router before attention keeps what it made (smallthinker), where
+   layers or tensors of them lie on the host. */
+static int vram__build_is_beyond(const vram__llama *m, uint64_t flags) {
+  const vram_llama_options *o = m->options;
+  return (flags & VRAM__BUILD_ROUTED_BEFORE) && m->ndevice &&
+         (m->n_gpu_layers <= m->n_layer || o->noverride_tensor || o->n_cpu_moe);
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || vram__build_is_beyond(m, row->flags) ||
+      !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -73289,8 +74609,8 @@ static int vram__build_begin(vram__build *b, const vram__llama *m) {
   b->crossed = b->crossed_mask = b->buckets = -1;
   for (i = 0; i < VRAM__GRAPH_BUFFERS; i++)
     b->factors[i] = -1;
-  b->first_value = b->each_layer = b->positions = b->out_ids = b->temperature = b->states =
-      b->states_extra = -1;
+  b->index_rotation = b->chosen = b->first_value = b->each_layer = b->positions = b->out_ids =
+      b->temperature = b->states = b->states_extra = -1;
   for (i = 0; i < VRAM_LLAMA_MAX_CACHES; i++)
     b->k_index[i] = b->v_index[i] = b->mask[i] = b->k_rotation[i] = b->v_rotation[i] = -1;
   return 1;
@@ -73427,20 +74747,26 @@ enum {
   VRAM__LLAMA_HOST_ALIGNMENT = 32
 };
 
-/* Bytes of a tensor in a buffer: on a GPU the last row of a quantised type is padded
-   (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
-VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
-                                           int is_on_gpu) {
+/* Bytes of a tensor of so many bytes in a buffer: on a GPU the last row of a quantised type is
+   padded (ggml_backend_cuda_buffer_type_get_alloc_size). VRAM_OVERFLOW: too many. */
+VRAM__FN uint64_t vram__llama_padded(vram_dtype type, uint64_t columns, uint64_t bytes,
+                                     int is_on_gpu) {
   const vram_dtype_info *const d = vram_dtype_get_info(type);
   const uint64_t over = columns % VRAM__LLAMA_ROW_PADDING;
   const uint64_t alignment = is_on_gpu ? VRAM__LLAMA_GPU_ALIGNMENT : VRAM__LLAMA_HOST_ALIGNMENT;
-  uint64_t bytes, padding = 0;
-  if (vram_dtype_rows_bytes(type, rows, columns, &bytes))
-    return VRAM_OVERFLOW;
+  uint64_t padding = 0;
   if (is_on_gpu && d->block_elements > 1 && over)
     vram_dtype_rows_bytes(type, 1, VRAM__LLAMA_ROW_PADDING - over, &padding);
   bytes = vram__sum_or_overflow(bytes, padding);
   return bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__round_up_u64(bytes, alignment);
+}
+
+VRAM__FN uint64_t vram__llama_tensor_bytes(vram_dtype type, uint64_t rows, uint64_t columns,
+                                           int is_on_gpu) {
+  uint64_t bytes;
+  return vram_dtype_rows_bytes(type, rows, columns, &bytes)
+             ? VRAM_OVERFLOW
+             : vram__llama_padded(type, columns, bytes, is_on_gpu);
 }
 
 /* The buffer of a device, or the host's of that name; begun when it is asked for. There is room:
@@ -73526,9 +74852,11 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
-  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
-  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
-  vram__llama_beside(l, r);
+  if (!l->options->without_compute) {
+    vram__llama_resolve(l, l + 1, bytes - sizeof *l);
+    vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
+    vram__llama_beside(l, r);
+  }
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;
@@ -77733,718 +79061,6 @@ VRAM_API vram_result vram_graph_of_file(const vram_file *f, const vram_dim *set,
 #endif /* VRAM_NO_MODEL */
 
 #endif /* VRAM_NO_READ */
-
-#ifndef VRAM_NO_KV
-
-/* >>kv/kv    bytes of the caches of a model's layers */
-
-VRAM_API uint64_t vram_kv_tokens(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens) {
-  const uint64_t block = kv->block ? kv->block : 1;
-  uint64_t rest;
-  if (l->kind == VRAM_KV_SLIDING || l->kind == VRAM_KV_CHUNKED) {
-    const uint64_t most = vram__sum_or_overflow(l->window, kv->ahead);
-    if (tokens > most)
-      tokens = most;
-  }
-  rest = tokens % block;
-  return rest ? vram__sum_or_overflow(tokens, block - rest) : tokens;
-}
-
-static vram_result vram__kv_states(const vram_kv_layer *l, uint64_t *bytes) {
-  uint32_t i;
-  uint64_t sum = 0;
-  if (l->nstate > VRAM_KV_MAX_STATES)
-    return VRAM_ERR_VALUE;
-  for (i = 0; i < l->nstate; i++) {
-    uint64_t one;
-    const vram_result code = vram_dtype_bytes(l->state[i], l->state_elements[i], &one);
-    if (code)
-      return code;
-    sum = vram__sum_or_overflow(sum, one);
-  }
-  *bytes = sum;
-  return sum == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
-}
-
-VRAM_API vram_result vram_kv_layer_bytes(const vram_kv_layer *l, uint64_t tokens, uint64_t *bytes) {
-  const uint64_t heads = l->kind == VRAM_KV_LATENT ? 1 : l->heads;
-  uint64_t k, v = 0;
-  vram_result code;
-  *bytes = VRAM_OVERFLOW;
-  switch (l->kind) {
-  case VRAM_KV_NONE:
-    *bytes = 0;
-    return VRAM_OK;
-  case VRAM_KV_STATE:
-    return vram__kv_states(l, bytes);
-  case VRAM_KV_FULL:
-  case VRAM_KV_SLIDING:
-  case VRAM_KV_CHUNKED:
-    code = vram_dtype_rows_bytes(l->v, tokens, heads * l->v_dim, &v);
-    if (code)
-      return code;
-    break;
-  case VRAM_KV_LATENT:
-    break;
-  case VRAM_KV_KIND_COUNT:
-  default:
-    return VRAM_ERR_VALUE;
-  }
-  code = vram_dtype_rows_bytes(l->k, tokens, heads * l->k_dim, &k);
-  if (code)
-    return code;
-  *bytes = vram__sum_or_overflow(k, v);
-  return *bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW : VRAM_OK;
-}
-
-/* One row into the report. */
-static vram_result vram__kv_row(const vram_kv *kv, const vram_kv_layer *l, uint64_t tokens,
-                                vram_kv_report *r) {
-  const uint64_t held = vram_kv_tokens(kv, l, tokens);
-  uint64_t one = 0, all;
-  vram_result code;
-  if (!l->count)
-    return VRAM_OK;
-  if (held == VRAM_OVERFLOW)
-    return VRAM_ERR_OVERFLOW;
-  code = vram_kv_layer_bytes(l, held, &all);
-  if (code)
-    return code;
-  if (l->kind != VRAM_KV_STATE) {
-    code = vram_kv_layer_bytes(l, 1, &one);
-    if (code)
-      return code;
-  }
-  all = vram__product_or_overflow(all, l->count);
-  one = vram__product_or_overflow(one, l->count);
-  r->token_bytes = vram__sum_or_overflow(r->token_bytes, one);
-  if (l->kind == VRAM_KV_STATE)
-    r->state_bytes = vram__sum_or_overflow(r->state_bytes, all);
-  r->sequence_bytes = vram__sum_or_overflow(r->sequence_bytes, all);
-  if (l->kind != VRAM_KV_NONE)
-    r->layers += l->count;
-  return r->sequence_bytes == VRAM_OVERFLOW || r->token_bytes == VRAM_OVERFLOW ? VRAM_ERR_OVERFLOW
-                                                                               : VRAM_OK;
-}
-
-static VRAM__COLD vram_result vram__kv_fail(vram_kv_report *r, uint64_t row, vram_result code,
-                                            vram_error *e) {
-  r->token_bytes = r->state_bytes = r->sequence_bytes = r->total_bytes = VRAM_OVERFLOW;
-  vram__error_begin(e, code, 0, "KV cache");
-  if (row)
-    vram__error_number(e, ", row ", row);
-  vram__error_text(e, ": ");
-  vram__error_text(e, vram_result_text(code));
-  return code;
-}
-
-VRAM_API vram_result vram_kv_bytes(const vram_kv *kv, uint64_t tokens, uint64_t sequences,
-                                   vram_kv_report *r, vram_error *e) {
-  uint32_t i;
-  vram__error_clear(e);
-  vram__memory_zero(r, sizeof *r);
-  for (i = 0; i < kv->nlayer; i++) {
-    const vram_result code = vram__kv_row(kv, &kv->layer[i], tokens, r);
-    if (code)
-      return vram__kv_fail(r, (uint64_t)i + 1, code, e);
-  }
-  r->total_bytes = vram__product_or_overflow(r->sequence_bytes, sequences);
-  if (r->total_bytes == VRAM_OVERFLOW)
-    return vram__kv_fail(r, 0, VRAM_ERR_OVERFLOW, e);
-  return VRAM_OK;
-}
-
-/* >>kv/serve    vLLM's and SGLang's budgets: groups, blocks, tokens */
-
-/* What differs between versions. */
-typedef struct vram__serve_rules {
-  vram_engine engine;
-  const char *version;
-  double utilization;
-  uint32_t block;        /* tokens */
-  uint32_t batches;      /* on their way at once */
-  uint8_t even_groups;   /* the largest kind is the size of a group if below 1.5 of the smallest */
-  uint8_t by_requests;   /* tokens logged are concurrency * max_model_len */
-  uint8_t counts_graphs; /* CUDA graphs are measured before the cache is cut */
-  double window_share;   /* SGLang: tokens of the pool of windows, of those of the full one */
-} vram__serve_rules;
-
-/* vLLM: vllm/v1/core/kv_cache_utils.py, kv_cache_planning.py (0.33), kv_cache_interface.py,
-   config/cache.py, v1/worker/gpu_worker.py. 0.19: tokens are blocks / groups * the smallest block
-   (kv_cache_utils.py), one batch more since scheduling became asynchronous. 0.10: commit bbf906a.
-   SGLang: srt/model_executor/pool_configurator.py, server_args.py (commit 003fca8). */
-static const vram__serve_rules vram__serve_versions[] = {
-    {VRAM_ENGINE_VLLM, "0.33.0", 0.92, 16, 2, 1, 1, 1, 0},
-    {VRAM_ENGINE_VLLM, "0.19.0", 0.9, 16, 1, 1, 0, 0, 0},
-    {VRAM_ENGINE_VLLM, "0.10.0", 0.9, 16, 1, 0, 0, 0, 0},
-    {VRAM_ENGINE_SGLANG, "0.5.8", 0.88, 1, 1, 0, 0, 0, 0.8},
-};
-enum { VRAM__SERVE_VERSIONS = sizeof vram__serve_versions / sizeof *vram__serve_versions };
-
-/* A kind of layer as the engine sees it: rows that are alike, of one rank. */
-typedef struct vram__spec {
-  vram_kv_layer row;
-  uint64_t count, block, page;
-} vram__spec;
-
-typedef struct vram__serve {
-  const vram_serve_options *o;
-  const vram__serve_rules *rules;
-  vram_serve_report *r;
-  vram_error *e;
-  uint64_t tp, block;
-  uint32_t nspec;
-  vram__spec spec[VRAM_SERVE_MAX_ROWS];
-} vram__serve;
-
-/* Sizes above this are nobody's; products of two of them cannot wrap. */
-#define VRAM__SERVE_MOST (UINT64_C(1) << 31)
-#define VRAM__SERVE_LAYERS 65536
-
-static VRAM__COLD vram_result vram__serve_fail(vram__serve *s, vram_result code, const char *text) {
-  vram__error_begin(s->e, code, 0, vram_engine_name(s->o->engine));
-  vram__error_text(s->e, ": ");
-  vram__error_text(s->e, text);
-  return code;
-}
-
-VRAM_API const char *vram_engine_name(vram_engine engine) {
-  return engine == VRAM_ENGINE_VLLM ? "vllm" : engine == VRAM_ENGINE_SGLANG ? "sglang" : "?";
-}
-
-VRAM_API vram_result vram_engine_find(const char *name, vram_engine *engine) {
-  for (*engine = VRAM_ENGINE_VLLM; *engine < VRAM_ENGINE_COUNT;
-       *engine = (vram_engine)(*engine + 1))
-    if (vram__text_is(name, vram__text_len(name), vram_engine_name(*engine)))
-      return VRAM_OK;
-  return VRAM_ERR_NAME;
-}
-
-VRAM_API const char *vram_engine_rules(vram_engine engine, uint32_t i) {
-  uint32_t k;
-  for (k = 0; k < VRAM__SERVE_VERSIONS; k++)
-    if (vram__serve_versions[k].engine == engine && !i--)
-      return vram__serve_versions[k].version;
-  return NULL;
-}
-
-/* A double as Python has it: i387 keeps more digits until a number is stored. */
-static double vram__serve_rounded(double v) {
-  volatile double stored = v;
-  return stored;
-}
-
-static int vram__kv_has_window(vram_kv_kind kind) {
-  return kind == VRAM_KV_SLIDING || kind == VRAM_KV_CHUNKED;
-}
-
-/* ---- kinds of layers ------------------------------------------------------------------------ */
-
-/* Bytes of one block of one layer. */
-static vram_result vram__spec_page(vram__serve *s, vram__spec *p) {
-  const vram_result code = vram_kv_layer_bytes(&p->row, p->block, &p->page);
-  if (code)
-    return vram__serve_fail(s, code, vram_result_text(code));
-  return p->page ? VRAM_OK : vram__serve_fail(s, VRAM_ERR_VALUE, "a layer that keeps no bytes");
-}
-
-/* They take the same blocks. */
-static int vram__spec_is_equal(const vram__spec *a, const vram__spec *b) {
-  const vram_kv_layer *x = &a->row, *y = &b->row;
-  uint32_t i;
-  if (x->kind != y->kind || a->block != b->block || a->page != b->page)
-    return 0;
-  if (x->kind == VRAM_KV_STATE) {
-    if (x->nstate != y->nstate)
-      return 0;
-    for (i = 0; i < x->nstate; i++)
-      if (x->state[i] != y->state[i] || x->state_elements[i] != y->state_elements[i])
-        return 0;
-    return 1;
-  }
-  return x->heads == y->heads && x->k_dim == y->k_dim && x->v_dim == y->v_dim && x->k == y->k &&
-         x->v == y->v && (!vram__kv_has_window(x->kind) || x->window == y->window);
-}
-
-static void vram__spec_merge(vram__serve *s) {
-  uint32_t i, j, n = 0;
-  for (i = 0; i < s->nspec; i++) {
-    for (j = 0; j < n && !vram__spec_is_equal(&s->spec[j], &s->spec[i]); j++) {
-    }
-    if (j < n)
-      s->spec[j].count += s->spec[i].count;
-    else
-      s->spec[n++] = s->spec[i];
-  }
-  s->nspec = n;
-}
-
-static int vram__dtype_is_plain(vram_dtype dtype) {
-  const vram_dtype_info *info = vram_dtype_get_info(dtype);
-  return info && info->block_elements == 1;
-}
-
-/* A row of the model as one rank has it: heads are shared, and copied where there are fewer of them
-   than ranks; latent rows are copied; states are shared. */
-static vram_result vram__spec_add(vram__serve *s, const vram_kv_layer *l) {
-  vram__spec *p;
-  uint32_t i;
-  if (l->kind == VRAM_KV_NONE || !l->count)
-    return VRAM_OK;
-  if (s->nspec == VRAM_SERVE_MAX_ROWS || l->count > VRAM__SERVE_LAYERS)
-    return vram__serve_fail(s, VRAM_ERR_LIMIT, "too many layers or kinds of them");
-  p = &s->spec[s->nspec];
-  p->row = *l;
-  p->count = l->count;
-  p->block = l->kind == VRAM_KV_STATE ? 0 : s->block;
-  if (l->kind == VRAM_KV_STATE) {
-    for (i = 0; i < l->nstate && i < VRAM_KV_MAX_STATES; i++)
-      p->row.state_elements[i] = vram__div_up_u64(l->state_elements[i], s->tp);
-  } else {
-    p->row.heads = l->heads > s->tp ? (uint32_t)(l->heads / s->tp) : 1;
-    if (s->o->cache != VRAM_DTYPE_NONE)
-      p->row.k = p->row.v = s->o->cache;
-    if (!vram__dtype_is_plain(p->row.k) ||
-        (l->kind != VRAM_KV_LATENT && !vram__dtype_is_plain(p->row.v)))
-      return vram__serve_fail(s, VRAM_ERR_DTYPE, "keeps caches in plain dtypes only");
-  }
-  s->nspec++;
-  return vram__spec_page(s, p);
-}
-
-/* ---- vLLM ----------------------------------------------------------------------------------- */
-
-/* Attention beside states: the block grows until a page of attention holds a state, and states are
-   padded to that page (platforms/interface.py, _align_hybrid_block_size). */
-static vram_result vram__vllm_align_states(vram__serve *s) {
-  uint64_t state = 0, token = 0, align = s->block > 16 ? s->block : 16, block;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    if (p->row.kind == VRAM_KV_STATE)
-      state = p->page > state ? p->page : state;
-    else if (!token) {
-      vram_kv_layer one = p->row;
-      if (one.kind == VRAM_KV_LATENT && align < 128)
-        align = 128;
-      one.v_dim = one.k_dim;
-      if (vram_kv_layer_bytes(&one, 1, &token))
-        return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a token's bytes");
-    }
-  }
-  if (!state || !token)
-    return VRAM_OK;
-  block = vram__product_or_overflow(align, token);
-  if (block == VRAM_OVERFLOW)
-    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a page of attention and states");
-  block = align * vram__div_up_u64(state, block);
-  if (block > s->block)
-    s->block = block;
-  for (i = 0; i < s->nspec; i++) {
-    vram__spec *p = &s->spec[i];
-    if (p->row.kind == VRAM_KV_STATE)
-      p->page = vram__product_or_overflow(s->block, token);
-    else {
-      vram_result code;
-      p->block = s->block;
-      code = vram__spec_page(s, p);
-      if (code)
-        return code;
-    }
-  }
-  return VRAM_OK;
-}
-
-/* All layers need the same number of blocks (UniformTypeKVCacheSpecs). */
-static int vram__vllm_is_uniform(const vram__serve *s) {
-  uint32_t i;
-  for (i = 1; i < s->nspec; i++) {
-    const vram__spec *a = &s->spec[0], *b = &s->spec[i];
-    const vram_kv_kind x = a->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : a->row.kind,
-                       y = b->row.kind == VRAM_KV_LATENT ? VRAM_KV_FULL : b->row.kind;
-    if (x != y || a->block != b->block || (x == VRAM_KV_STATE && a->page != b->page) ||
-        (vram__kv_has_window(x) && a->row.window != b->row.window))
-      return 0;
-  }
-  return 1;
-}
-
-static int vram__serve_has(const vram__serve *s, vram_kv_kind kind) {
-  uint32_t i;
-  for (i = 0; i < s->nspec && s->spec[i].row.kind != kind; i++) {
-  }
-  return i < s->nspec;
-}
-
-/* Windows take blocks for all tokens, where there are full layers beside them. */
-static void vram__vllm_promote(vram__serve *s) {
-  uint32_t i;
-  if (!vram__serve_has(s, VRAM_KV_FULL) && !vram__serve_has(s, VRAM_KV_LATENT))
-    return;
-  for (i = 0; i < s->nspec; i++)
-    if (vram__kv_has_window(s->spec[i].row.kind))
-      s->spec[i].row.kind = VRAM_KV_FULL;
-  vram__spec_merge(s);
-}
-
-/* One page for all kinds: smaller ones of attention take more tokens where that divides, what is
-   left is padded; latent rows cannot be padded (unify_kv_cache_spec_page_size). Returns 0 where it
-   is not possible. */
-static int vram__vllm_unify(vram__serve *s) {
-  uint64_t most = 0;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].page > most)
-      most = s->spec[i].page;
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].row.kind == VRAM_KV_LATENT && most % s->spec[i].page)
-      return 0;
-  for (i = 0; i < s->nspec; i++) {
-    vram__spec *p = &s->spec[i];
-    if (p->row.kind != VRAM_KV_STATE && most % p->page == 0)
-      p->block *= most / p->page;
-    p->page = most;
-  }
-  return 1;
-}
-
-/* Blocks of one group that a request of max_model_len tokens takes. */
-static uint64_t vram__vllm_blocks(const vram__serve *s, const vram__spec *p) {
-  const uint64_t ahead = (s->o->batches ? s->o->batches : s->rules->batches) * s->r->batched_tokens;
-  uint64_t tokens = s->o->max_model_len;
-  if (p->row.kind == VRAM_KV_STATE)
-    return (s->o->prefix_states ? 2u : 1u) + (uint64_t)s->o->draft;
-  if (vram__kv_has_window(p->row.kind)) {
-    const uint64_t window =
-        p->row.kind == VRAM_KV_SLIDING && p->row.window ? p->row.window - 1 : p->row.window;
-    if (window < tokens && window + ahead < tokens)
-      tokens = window + ahead;
-  }
-  return vram__div_up_u64(tokens, p->block) + (p->row.kind == VRAM_KV_SLIDING);
-}
-
-/* One group: how many layers, of that kind. */
-static void vram__serve_group(vram__serve *s, const vram__spec *p, uint64_t layers, uint64_t bytes,
-                              uint64_t blocks) {
-  vram_serve_report *r = s->r;
-  if (r->ngroup < VRAM_SERVE_MAX_GROUPS) {
-    vram_serve_group *g = &r->group[r->ngroup++];
-    g->kind = p->row.kind;
-    g->layers = (uint32_t)layers;
-    g->block = p->block;
-    g->page_bytes = p->page;
-    g->bytes = bytes;
-    g->blocks_per_request = blocks;
-  }
-  r->groups++;
-  r->blocks_per_request = vram__sum_or_overflow(r->blocks_per_request, blocks);
-  if (bytes > r->block_bytes)
-    r->block_bytes = bytes;
-}
-
-/* All layers in one group. */
-static void vram__vllm_one_group(vram__serve *s) {
-  const vram__spec *widest = s->spec;
-  uint64_t layers = 0, bytes = 0, blocks = 0;
-  uint32_t i;
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    const uint64_t n = vram__vllm_blocks(s, p);
-    layers += p->count;
-    bytes = vram__sum_or_overflow(bytes, vram__product_or_overflow(p->page, p->count));
-    blocks = n > blocks ? n : blocks;
-    if (p->page > widest->page)
-      widest = p;
-  }
-  vram__serve_group(s, widest, layers, bytes, blocks);
-}
-
-/* Groups of as many layers as the smallest kind has; of the largest, where that is less than half
-   as much again (_get_kv_cache_groups_uniform_page_size). */
-static void vram__vllm_groups(vram__serve *s) {
-  uint64_t least = UINT64_MAX, most = 0, size, i, n;
-  uint32_t k;
-  for (k = 0; k < s->nspec; k++) {
-    least = s->spec[k].count < least ? s->spec[k].count : least;
-    most = s->spec[k].count > most ? s->spec[k].count : most;
-  }
-  size = s->rules->even_groups && 2 * most < 3 * least ? most : least;
-  for (k = 0; k < s->nspec; k++) {
-    const vram__spec *p = &s->spec[k];
-    const uint64_t blocks = vram__vllm_blocks(s, p);
-    n = vram__div_up_u64(p->count, size);
-    for (i = 0; i < n; i++) {
-      const uint64_t layers = vram__div_up_u64(p->count - i, n);
-      vram__serve_group(s, p, layers, vram__product_or_overflow(p->page, layers), blocks);
-    }
-  }
-}
-
-static vram_result vram__vllm_plan(vram__serve *s) {
-  vram_result code = vram__vllm_align_states(s);
-  if (code)
-    return code;
-  vram__spec_merge(s);
-  if (s->o->no_hybrid)
-    vram__vllm_promote(s);
-  if (!vram__vllm_is_uniform(s)) {
-    if (vram__serve_has(s, VRAM_KV_LATENT) && vram__serve_has(s, VRAM_KV_SLIDING) &&
-        !vram__serve_has(s, VRAM_KV_CHUNKED)) {
-      vram__serve copy = *s;
-      if (!vram__vllm_unify(&copy))
-        vram__vllm_promote(s);
-    }
-    if (s->o->no_hybrid && !vram__vllm_is_uniform(s))
-      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "these layers do not become one kind");
-    if (!vram__vllm_is_uniform(s)) {
-      if (!vram__vllm_unify(s))
-        return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED,
-                                "pages of latent rows do not divide the largest page");
-      vram__vllm_groups(s);
-      return VRAM_OK;
-    }
-  }
-  vram__vllm_one_group(s);
-  return VRAM_OK;
-}
-
-static void vram__vllm_result(const vram__serve *s, vram_serve_result *to) {
-  const vram_serve_report *r = s->r;
-  uint64_t block = UINT64_MAX;
-  uint32_t i;
-  to->blocks = to->kv_bytes / r->block_bytes;
-  to->concurrency = vram__serve_rounded((double)to->blocks / (double)r->blocks_per_request);
-  to->serves_one =
-      to->blocks >= r->blocks_per_request + (s->rules->by_requests ? 1 : 0); /* the null block */
-  if (s->rules->by_requests) {
-    to->tokens = (uint64_t)vram__serve_rounded(to->concurrency * (double)s->o->max_model_len);
-    return;
-  }
-  for (i = 0; i < s->nspec; i++)
-    if (s->spec[i].row.kind != VRAM_KV_STATE && s->spec[i].block < block)
-      block = s->spec[i].block;
-  if (block == UINT64_MAX) /* states alone: a block is a request */
-    block = s->o->max_model_len;
-  to->tokens = vram__product_or_overflow(to->blocks / r->groups, block);
-}
-
-/* ---- SGLang --------------------------------------------------------------------------------- */
-
-/* Layers with a window have a pool of their own with a share of the tokens; states get
-   mamba_full_memory_ratio (0.9) of what attention gets. r->block_bytes: of a token of the full
-   pool, whose share of windows is rounded up. */
-#define VRAM__SGLANG_STATES 0.9
-
-static vram_result vram__sglang_plan(vram__serve *s) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
-  uint32_t i;
-  vram__spec_merge(s);
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    uint64_t bytes = vram__product_or_overflow(p->page, p->count);
-    if (bytes == VRAM_OVERFLOW)
-      return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "a block's bytes");
-    if (p->row.kind == VRAM_KV_CHUNKED && full)
-      return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "chunked layers have no rule");
-    vram__serve_group(
-        s, p, p->count, bytes,
-        p->row.kind == VRAM_KV_STATE ? 1 : vram__div_up_u64(s->o->max_model_len, p->block));
-  }
-  return VRAM_OK;
-}
-
-static void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
-  const int full = vram__serve_has(s, VRAM_KV_FULL) || vram__serve_has(s, VRAM_KV_LATENT);
-  double room = (double)to->kv_bytes, cell = 0; /* of one token: pages are whole multiples of it */
-  uint64_t tokens;
-  uint32_t i;
-  if (vram__serve_has(s, VRAM_KV_STATE))
-    room -= room * VRAM__SGLANG_STATES / (1 + VRAM__SGLANG_STATES);
-  for (i = 0; i < s->nspec; i++) {
-    const vram__spec *p = &s->spec[i];
-    const double bytes = (double)p->page * (double)p->count / (double)s->block;
-    if (p->row.kind != VRAM_KV_STATE)
-      cell += full && p->row.kind == VRAM_KV_SLIDING ? bytes * s->rules->window_share : bytes;
-  }
-  tokens = cell > 0 ? (uint64_t)vram__serve_rounded(room / cell) : 0;
-  to->blocks = tokens / s->block;
-  to->tokens = to->blocks * s->block;
-  to->concurrency = vram__serve_rounded((double)to->tokens / (double)s->o->max_model_len);
-  to->serves_one = to->tokens >= s->o->max_model_len;
-}
-
-/* ---- the budget ----------------------------------------------------------------------------- */
-
-#define VRAM__MIB(n) ((uint64_t)(n) << 20)
-
-/* What the trial run takes. Low: outputs of one layer's feed-forward, which live together, or the
-   logits in f32. High: twice that and a sorted copy of the logits, their indices and
-   probabilities. */
-static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
-  const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab;
-  uint64_t bytes;
-  if (!o->hidden || !o->intermediate) {
-    to->high = VRAM__MIB(3072);
-    to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
-    return;
-  }
-  if (vram_dtype_bytes(o->activations ? o->activations : VRAM_BF16,
-                       s->r->batched_tokens *
-                           (3 * vram__div_up_u64(o->intermediate, s->tp) + o->hidden),
-                       &bytes))
-    bytes = 0;
-  to->low = bytes > 4 * logits ? bytes : 4 * logits;
-  to->high = 2 * bytes + 24 * logits;
-  to->why = "low: one feed-forward or the logits; high: twice that and a sort of the logits";
-}
-
-static void vram__serve_terms(const vram__serve *s) {
-  vram_serve_range *term = s->r->term;
-  vram_serve_range *const graphs = &term[VRAM_SERVE_GRAPHS], *const context =
-                                                                 &term[VRAM_SERVE_CONTEXT];
-  vram__serve_activations(s, &term[VRAM_SERVE_ACTIVATIONS]);
-  graphs->why = "published: 0.08 to 1.62 GiB (club-3090 issue 617, vllm pull 39559)";
-  if (s->o->eager || (s->o->engine == VRAM_ENGINE_VLLM && !s->rules->counts_graphs))
-    graphs->why = s->o->eager ? "none" : "not counted by these rules: taken beside the share";
-  else
-    graphs->high = VRAM__MIB(2048);
-  context->low = VRAM__MIB(30);
-  context->high = VRAM__MIB(s->tp > 1 ? 4096 : 2048);
-  context->why =
-      "published: 0.03 to 1.79 GiB on one device, 3.58 GiB on two (vllm pull 10511, issues "
-      "10517, 13882)";
-  if (s->o->engine == VRAM_ENGINE_SGLANG) {
-    term[VRAM_SERVE_ACTIVATIONS].low = term[VRAM_SERVE_ACTIVATIONS].high = 0;
-    term[VRAM_SERVE_ACTIVATIONS].why = "in the share that is left free";
-    graphs->high = 0;
-    graphs->why = "in the share that is left free";
-  }
-}
-
-/* ceil(device * utilization), as Python has it. */
-static uint64_t vram__serve_share(const vram__serve *s, uint64_t bytes) {
-  const double share = vram__serve_rounded((double)bytes * s->r->utilization);
-  const uint64_t whole = (uint64_t)share;
-  return s->o->engine == VRAM_ENGINE_VLLM && (double)whole < share ? whole + 1 : whole;
-}
-
-static uint64_t vram__serve_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
-static void vram__serve_budget(const vram__serve *s) {
-  vram_serve_report *r = s->r;
-  uint64_t low = 0, high = 0;
-  int i;
-  vram__serve_terms(s);
-  r->requested_bytes = vram__serve_share(s, s->o->device_bytes);
-  for (i = 0; i < VRAM_SERVE_TERM_COUNT; i++) {
-    low += r->term[i].low;
-    high += r->term[i].high;
-  }
-  r->low.kv_bytes = r->high.kv_bytes = s->o->kv_bytes;
-  if (s->o->kv_bytes)
-    return;
-  if (s->o->engine == VRAM_ENGINE_SGLANG) { /* a share of what is free once the context is there */
-    r->high.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, low));
-    r->low.kv_bytes = vram__serve_share(s, vram__serve_less(s->o->device_bytes, high));
-    low = high = 0;
-  } else
-    r->high.kv_bytes = r->low.kv_bytes = r->requested_bytes;
-  r->high.kv_bytes = vram__serve_less(vram__serve_less(r->high.kv_bytes, low), s->o->weights_bytes);
-  r->low.kv_bytes = vram__serve_less(vram__serve_less(r->low.kv_bytes, high), s->o->weights_bytes);
-}
-
-/* Tokens and sequences of a batch where nobody says (engine/arg_utils.py, get_batch_defaults). */
-static void vram__serve_batch(const vram__serve *s) {
-  const vram_serve_options *o = s->o;
-  const uint64_t device = o->device_bytes;
-  vram_serve_report *r = s->r;
-  const int large = device >= VRAM__MIB(UINT64_C(160) * 1024),
-            medium = device >= VRAM__MIB(UINT64_C(70) * 1024);
-  r->batched_tokens = o->batched_tokens;
-  r->sequences = o->sequences ? o->sequences : medium ? 1024 : 256;
-  if (!r->batched_tokens) {
-    r->batched_tokens = large ? 16384 : medium ? 8192 : 2048;
-    if (r->sequences * o->max_model_len < r->batched_tokens)
-      r->batched_tokens = r->sequences * o->max_model_len;
-  }
-  if (!o->sequences && r->sequences > r->batched_tokens)
-    r->sequences = r->batched_tokens;
-}
-
-static vram_result vram__serve_options_check(vram__serve *s) {
-  const vram_serve_options *o = s->o;
-  const uint32_t len = o->rules ? vram__text_len(o->rules) : 0;
-  uint32_t i;
-  if (o->engine >= VRAM_ENGINE_COUNT)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "no such engine");
-  for (i = 0; i < VRAM__SERVE_VERSIONS && !s->rules; i++)
-    if (vram__serve_versions[i].engine == o->engine &&
-        (!len || vram__text_is(o->rules, len, vram__serve_versions[i].version)))
-      s->rules = &vram__serve_versions[i];
-  if (!s->rules)
-    return vram__serve_fail(s, VRAM_ERR_UNSUPPORTED, "no rules of that version");
-  s->r->rules = s->rules->version;
-  if (!o->max_model_len || o->max_model_len > VRAM__SERVE_MOST)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "max_model_len is 1 to 2^31 tokens");
-  if (o->batched_tokens > VRAM__SERVE_MOST || o->sequences > VRAM__SERVE_MOST || o->block > 65536 ||
-      o->batches > 65536)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "a batch or a block is too large");
-  if (!(o->utilization >= 0 && o->utilization <= 1))
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "the share of the device is 0 to 1");
-  if (!o->device_bytes && !o->kv_bytes)
-    return vram__serve_fail(s, VRAM_ERR_VALUE, "how large is the device, or the cache?");
-  if (o->device_bytes > VRAM_MAX_BYTES / 2 || o->kv_bytes > VRAM_MAX_BYTES / 2)
-    return vram__serve_fail(s, VRAM_ERR_OVERFLOW, "too large a device or cache");
-  s->r->utilization = o->utilization > 0 ? o->utilization : s->rules->utilization;
-  s->tp = o->tp ? o->tp : 1;
-  s->block = o->block ? o->block : s->rules->block;
-  return VRAM_OK;
-}
-
-static void vram__serve_result(const vram__serve *s, vram_serve_result *to) {
-  if (!s->r->groups) { /* nothing is kept: vLLM's null block alone */
-    to->blocks = 1;
-    to->serves_one = 1;
-  } else if (s->o->engine == VRAM_ENGINE_VLLM)
-    vram__vllm_result(s, to);
-  else
-    vram__sglang_result(s, to);
-}
-
-VRAM_API vram_result vram_serve(const vram_kv *kv, const vram_serve_options *o,
-                                vram_serve_report *r, vram_error *e) {
-  vram__serve s;
-  vram_result code;
-  uint32_t i;
-  vram__error_clear(e);
-  vram__memory_zero(r, sizeof *r);
-  vram__memory_zero(&s, sizeof s);
-  s.o = o;
-  s.r = r;
-  s.e = e;
-  code = vram__serve_options_check(&s);
-  if (code)
-    return code;
-  vram__serve_batch(&s);
-  for (i = 0; i < kv->nlayer; i++) {
-    code = vram__spec_add(&s, &kv->layer[i]);
-    if (code)
-      return code;
-  }
-  code = o->engine == VRAM_ENGINE_VLLM ? s.nspec ? vram__vllm_plan(&s) : VRAM_OK
-                                       : vram__sglang_plan(&s);
-  if (code)
-    return code;
-  if (r->block_bytes >= VRAM_MAX_BYTES || r->blocks_per_request >= VRAM_MAX_BYTES)
-    return vram__serve_fail(&s, VRAM_ERR_OVERFLOW, "a block's bytes");
-  vram__serve_budget(&s);
-  vram__serve_result(&s, &r->low);
-  vram__serve_result(&s, &r->high);
-  return VRAM_OK;
-}
-
-#endif /* VRAM_NO_KV */
 
 #endif /* VRAM_IMPLEMENTATION */
 
