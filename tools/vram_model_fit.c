@@ -137,12 +137,22 @@ static int try_options(search *s, const vram_llama_options *o, trial *t) {
   return !code && model_fits(&s->j, &t->r, 1);
 }
 
-static int try_step(search *s, uint32_t step, trial *t) {
+static int try_step_as(search *s, uint32_t step, int without_compute, trial *t) {
   vram_llama_options o = s->j.o;
   t->step = step;
   t->value = value_at(s, step);
   set_value(s, &o, t->value);
+  o.without_compute = (uint8_t)without_compute;
   return try_options(s, &o, t);
+}
+
+static int try_step(search *s, uint32_t step, trial *t) { return try_step_as(s, step, 0, t); }
+
+/* Weights and caches alone: it may fit, or need less than what needs least so far. */
+static int could_be_less(search *s, uint32_t step) {
+  trial t;
+  try_step_as(s, step, 1, &t);
+  return !t.is_known || t.over <= 0 || t.over < s->next.over;
 }
 
 /* Weights and caches alone would do, shared out evenly. They grow with each step, which compute
@@ -165,13 +175,15 @@ static void solve_layers(search *s) {
   trial t;
   while (high - low > 1 && !s->code) {
     const uint32_t middle = low + (high - low) / 2;
-    try_step(s, middle, &t);
+    try_step_as(s, middle, 1, &t);
     if (could_fit(s, &t))
       low = middle;
     else
       high = middle;
   }
   for (step = low + 1; step-- && !s->has_fit && !s->code;) {
+    if (step < low && !could_be_less(s, step))
+      continue;
     s->has_fit = try_step(s, step, &s->fits);
     if (step == low || s->fits.over < s->next.over)
       s->next = s->fits;

@@ -72,12 +72,13 @@ typedef struct vram_llama_options {
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
   const vram_llama_override *override_tensor;
   uint32_t noverride_tensor;
-  uint8_t has_layers;    /* 0: all of them */
-  uint8_t is_cpu;        /* no device */
-  uint8_t unified;       /* one cache for all sequences */
-  uint8_t no_kv_offload; /* the cache on the host */
-  uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* --embedding: the output has embeddings too */
+  uint8_t has_layers;      /* 0: all of them */
+  uint8_t is_cpu;          /* no device */
+  uint8_t unified;         /* one cache for all sequences */
+  uint8_t no_kv_offload;   /* the cache on the host */
+  uint8_t swa_full;        /* sliding layers keep all cells */
+  uint8_t embeddings;      /* --embedding: the output has embeddings too */
+  uint8_t without_compute; /* weights and contexts alone: a floor, in a fraction of the time */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {

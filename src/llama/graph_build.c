@@ -494,12 +494,21 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
+/* Not derived yet: how long a router before attention keeps what it made (smallthinker), where
+   layers or tensors of them lie on the host. */
+static int vram__build_is_beyond(const vram__llama *m, uint64_t flags) {
+  const vram_llama_options *o = m->options;
+  return (flags & VRAM__BUILD_ROUTED_BEFORE) && m->ndevice &&
+         (m->n_gpu_layers <= m->n_layer || o->noverride_tensor || o->n_cpu_moe);
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || vram__build_is_beyond(m, row->flags) ||
+      !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))

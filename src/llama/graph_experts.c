@@ -9,7 +9,8 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
-/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+/* Has the file a limit of what the gate lets through, in this layer (step35)? maple's experts have
+   it in the op. */
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
@@ -17,6 +18,9 @@ static int vram__build_is_limited(const vram__build *b, const char *key) {
     return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
+  if (vram__text_is(b->m->arch, b->m->arch_len, "maple") &&
+      vram__text_is(key, vram__text_len(key), "swiglu_clamp_exp"))
+    return 0;
   return limit > 1e-6;
 }
 
