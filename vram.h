@@ -5214,12 +5214,13 @@ typedef struct vram_llama_options {
   uint32_t ntensor_split;            /* of them; missing ones are 0 */
   const vram_llama_override *override_tensor;
   uint32_t noverride_tensor;
-  uint8_t has_layers;    /* 0: all of them */
-  uint8_t is_cpu;        /* no device */
-  uint8_t unified;       /* one cache for all sequences */
-  uint8_t no_kv_offload; /* the cache on the host */
-  uint8_t swa_full;      /* sliding layers keep all cells */
-  uint8_t embeddings;    /* --embedding: the output has embeddings too */
+  uint8_t has_layers;      /* 0: all of them */
+  uint8_t is_cpu;          /* no device */
+  uint8_t unified;         /* one cache for all sequences */
+  uint8_t no_kv_offload;   /* the cache on the host */
+  uint8_t swa_full;        /* sliding layers keep all cells */
+  uint8_t embeddings;      /* --embedding: the output has embeddings too */
+  uint8_t without_compute; /* weights and contexts alone: a floor, in a fraction of the time */
 } vram_llama_options;
 
 typedef struct vram_llama_buffer {
@@ -62925,8 +62926,13 @@ VRAM__FN vram__hf_book vram__hf_decoders(void) {
 static const vram__hf_part vram__hf_expert_parts[] = {
   /* a router: of Qwen, of Mixtral */
   {"router",
+    "<moe_tokens><best_experts>",
+    NULL},
+  {"moe_tokens",
     "~M|@mlp.\n~v|@mlp.view\n"
-    "view @mlp.view %m shape=[N*S,$h]\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  {"best_experts",
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
     "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
@@ -62999,7 +63005,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   {"experts",
     "~C|@mlp.gate.topk.i\n"
     "<grouped><grouped_up>"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
     "<grouped_down><grouped_sum>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
@@ -63240,9 +63246,51 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} %Mrouter.softmax %o\n"
     "~x|@add_1\n",
     NULL},
+  /* ---- OLMoE: norms of all heads ---- */
+  {"olmoe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "&%Aq_norm|%Aq_proj|a|$Q|%Aq_proj\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "&%Ak_norm|%Ak_proj|c|$K|%Ak_proj\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %a shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %c shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Atranspose_1\n~g|_1\n<turn>~k|%f\n"
+    "drop %a %c %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- Qwen 2: an expert that all tokens go through, behind a gate ---- */
+  {"qwen2_experts",
+    "<moe_tokens>"
+    "linear @mlp.shared_expert.gate_proj %v out_features=$s bias=0\n"
+    "^@mlp.shared_expert.act_fn|@mlp.shared_expert.gate_proj|a\n"
+    "linear @mlp.shared_expert.up_proj %v out_features=$s bias=0\n"
+    "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
+    "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
+    "<best_experts>~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
+    "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
+    "<grouped_down><grouped_sum>"
+    "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
+    "mul @mlp.mul @mlp.sigmoid @mlp.shared_expert.down_proj\n"
+    "add @mlp.add %o @mlp.mul\n"
+    "reshape @mlp.reshape @mlp.add shape=[N,S,$h]\n"
+    "drop %m %v @mlp.gate.linear %C @mlp.gate.to @mlp.mul\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} @mlp.add\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts; 'g the router stands before them,
+   'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
@@ -63257,6 +63305,12 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
+  {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+  {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+  {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
 };
 /* clang-format on */
 
@@ -64362,6 +64416,9 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
+  const vram_file_value *const clip = vram__hf_value(h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL && vram__hf_has(h, VRAM__HF_QK_FULL))
+    vram__hf_refuse(w, "queries, keys and values that are clipped: ", "clip_qkv");
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
   if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
@@ -65195,7 +65252,7 @@ static void vram__hf_rope(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
   if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
     vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
-  if (!*vram__hf_flag_of(w, 'n') &&
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
       (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "what is rotated of a head has no two halves: ", "partial_rotary_factor");
@@ -65373,7 +65430,8 @@ static void vram__hf_numbers(vram__hf_pen *w) {
         (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(h, VRAM__HF_MLA) &&
+      (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
@@ -65413,7 +65471,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
   if (*vram__hf_flag_of(w, '5') && !window)
     window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
   *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'O') =
+      c->sliding_layers || *vram__hf_flag_of(w, '5') || *vram__hf_mixer_flag(w, 'k');
   *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
   *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
   *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
@@ -72165,7 +72224,8 @@ VRAM__FN int32_t vram__build_glu(vram__build *b, int32_t gate, int32_t up, uint6
   return i;
 }
 
-/* Has the file a limit of what the gate lets through, in this layer (step35)? */
+/* Has the file a limit of what the gate lets through, in this layer (step35)? maple's experts have
+   it in the op. */
 static int vram__build_is_limited(const vram__build *b, const char *key) {
   const vram_file_value *v = vram__llama_get(b->m, key);
   double limit = vram__llama_real(b->m, key);
@@ -72173,6 +72233,9 @@ static int vram__build_is_limited(const vram__build *b, const char *key) {
     return 0;
   if (v && v->kind == VRAM_VALUE_ARRAY && v->of == VRAM_VALUE_FLOAT && v->array && b->il < v->count)
     limit = ((const double *)v->array)[b->il];
+  if (vram__text_is(b->m->arch, b->m->arch_len, "maple") &&
+      vram__text_is(key, vram__text_len(key), "swiglu_clamp_exp"))
+    return 0;
   return limit > 1e-6;
 }
 
@@ -74517,12 +74580,21 @@ static uint64_t vram__build_flags(const vram__llama *m, uint64_t flags) {
   return flags;
 }
 
+/* Not derived yet: how long a router before attention keeps what it made (smallthinker), where
+   layers or tensors of them lie on the host. */
+static int vram__build_is_beyond(const vram__llama *m, uint64_t flags) {
+  const vram_llama_options *o = m->options;
+  return (flags & VRAM__BUILD_ROUTED_BEFORE) && m->ndevice &&
+         (m->n_gpu_layers <= m->n_layer || o->noverride_tensor || o->n_cpu_moe);
+}
+
 /* Is the graph of this model and context one that is built here? */
 static int vram__build_begin(vram__build *b, const vram__llama *m) {
   const vram__build_row *row = vram__build_row_of(m);
   uint32_t i;
   if (!row || m->n_expert_used > VRAM__BUILD_EXPERTS || (m->n_expert && !m->n_expert_used) ||
-      vram__build_is_moved(m) || !vram__build_knows(m, row->flags))
+      vram__build_is_moved(m) || vram__build_is_beyond(m, row->flags) ||
+      !vram__build_knows(m, row->flags))
     return 0;
   for (i = 0; i < m->n_layer - m->n_layer_nextn; i++)
     if (!vram__build_has_layer(m, i))
@@ -74780,9 +74852,11 @@ static vram_result vram__llama_count(vram__llama *l, uint64_t bytes, vram_llama_
     code = vram__llama_context(l, r, e);
   if (code)
     return code;
-  vram__llama_resolve(l, l + 1, bytes - sizeof *l);
-  vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
-  vram__llama_beside(l, r);
+  if (!l->options->without_compute) {
+    vram__llama_resolve(l, l + 1, bytes - sizeof *l);
+    vram__llama_compute(l, l + 1, bytes - sizeof *l, r);
+    vram__llama_beside(l, r);
+  }
   r->n_ctx = l->n_ctx;
   r->n_ctx_seq = l->n_ctx_seq;
   r->n_batch = l->n_batch;
