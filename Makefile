@@ -41,12 +41,12 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
 	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
-# the library is made from its parts: edit those
+# the library is made from its parts: edit those; several makes at a time may find it older
 vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
 	$(SAY) "  $@"
-	@sh src/pack.sh >$@.new && mv $@.new $@
+	@sh src/pack.sh >$@.$$$$ && mv $@.$$$$ $@
 src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
-	@sh src/pack.sh ops >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@sh src/pack.sh ops >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@.$$$$ $@; fi
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))

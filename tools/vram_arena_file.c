@@ -102,17 +102,17 @@ static int names_live(const vram_file *f, file_values *all, const vram_file_name
   return 1;
 }
 
-static int is_op(const vram_file_node *n, const char *name) {
-  return n->op_len == strlen(name) && !memcmp(n->op, name, n->op_len);
+static int is_text(const char *z, const char *name, uint32_t len) {
+  return strlen(z) == len && !memcmp(z, name, len);
 }
 
 /* READ_VARIABLE and ASSIGN_VARIABLE say how large the variable of a handle is. */
 static void variable_held(const file_values *all, const vram_file_node *n) {
   const vram_file_name *const handle = n->input, *held = NULL;
   file_value *v, *what;
-  if (handle && is_op(n, "READ_VARIABLE"))
+  if (handle && is_text("READ_VARIABLE", n->op, n->op_len))
     held = n->output;
-  else if (handle && is_op(n, "ASSIGN_VARIABLE"))
+  else if (handle && is_text("ASSIGN_VARIABLE", n->op, n->op_len))
     held = handle->next;
   if (!held)
     return;
@@ -161,7 +161,7 @@ static int64_t dim_asked(const job *j, const char *name, uint32_t len) {
   uint32_t i;
   for (i = 0; i < j->ndims; i++) {
     const char *const asked = j->dims[i].name;
-    if (name ? asked && strlen(asked) == len && !memcmp(asked, name, len) : !asked)
+    if (asked && name ? is_text(asked, name, len) : asked == name)
       value = j->dims[i].value;
   }
   return value;
@@ -173,11 +173,12 @@ static int dims_known(const model_file *m, const job *j) {
   uint32_t i, axis;
   for (i = 0; i < j->ndims; i++) {
     const char *const asked = j->dims[i].name;
-    int found = !asked;
+    int found = 0;
+    if (!asked)
+      continue;
     for (o = m->f.operand_first; o && !found; o = o->next)
       for (axis = 0; axis < o->ndim; axis++)
-        found |= o->symbol[axis] && strlen(asked) == o->symbol_len[axis] &&
-                 !memcmp(asked, o->symbol[axis], o->symbol_len[axis]);
+        found |= o->symbol[axis] && is_text(asked, o->symbol[axis], o->symbol_len[axis]);
     if (!found) {
       cmd_say("%s: no size is open under the name%s", m->path, cmd_found(asked, strlen(asked)));
       return USAGE;
@@ -229,7 +230,8 @@ static int values_add(arena_set *s, const vram_file *f, const file_values *all, 
                       int *is_open) {
   uint64_t i;
   uint32_t k;
-  qsort(all->v, (size_t)all->n, sizeof *all->v, by_number);
+  if (all->v)
+    qsort(all->v, (size_t)all->n, sizeof *all->v, by_number);
   for (i = 0; i < all->n; i++) {
     const file_value *const v = all->v + i;
     const uint64_t bytes = v->is_used ? value_bytes(f, v->kept ? v->kept : v->said, j) : 0;

@@ -43,7 +43,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 /* ---- tensors ---- */
 
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
-  const uint32_t n = vram__text_len(with);
+  const uint32_t n = t->name_len && *t->name == *with ? vram__text_len(with) : UINT32_MAX;
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
@@ -51,7 +51,7 @@ VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
-    if (vram__text_equal(t->name + i, part, n))
+    if (t->name[i] == *part && vram__text_equal(t->name + i, part, n))
       return 1;
   return 0;
 }

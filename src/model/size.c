@@ -82,7 +82,7 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
   at += minus;
   for (;; minus = *at++ == '-') {
     const char *const begin = at;
-    uint64_t product;
+    uint64_t product = 0;
     int64_t term;
     if (!vram__parse_product(p, size, &at, &product))
       return 0;

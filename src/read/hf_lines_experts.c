@@ -6,8 +6,13 @@
 static const vram__hf_part vram__hf_expert_parts[] = {
   /* a router: of Qwen, of Mixtral */
   {"router",
+    "<moe_tokens><best_experts>",
+    NULL},
+  {"moe_tokens",
     "~M|@mlp.\n~v|@mlp.view\n"
-    "view @mlp.view %m shape=[N*S,$h]\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  {"best_experts",
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
     "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
@@ -80,7 +85,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   {"experts",
     "~C|@mlp.gate.topk.i\n"
     "<grouped><grouped_up>"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
     "<grouped_down><grouped_sum>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
@@ -321,9 +326,51 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} %Mrouter.softmax %o\n"
     "~x|@add_1\n",
     NULL},
+  /* ---- OLMoE: norms of all heads ---- */
+  {"olmoe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "&%Aq_norm|%Aq_proj|a|$Q|%Aq_proj\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "&%Ak_norm|%Ak_proj|c|$K|%Ak_proj\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %a shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %c shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Atranspose_1\n~g|_1\n<turn>~k|%f\n"
+    "drop %a %c %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- Qwen 2: an expert that all tokens go through, behind a gate ---- */
+  {"qwen2_experts",
+    "<moe_tokens>"
+    "linear @mlp.shared_expert.gate_proj %v out_features=$s bias=0\n"
+    "^@mlp.shared_expert.act_fn|@mlp.shared_expert.gate_proj|a\n"
+    "linear @mlp.shared_expert.up_proj %v out_features=$s bias=0\n"
+    "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
+    "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
+    "<best_experts>~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
+    "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
+    "<grouped_down><grouped_sum>"
+    "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
+    "mul @mlp.mul @mlp.sigmoid @mlp.shared_expert.down_proj\n"
+    "add @mlp.add %o @mlp.mul\n"
+    "reshape @mlp.reshape @mlp.add shape=[N,S,$h]\n"
+    "drop %m %v @mlp.gate.linear %C @mlp.gate.to @mlp.mul\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} @mlp.add\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts; 'g the router stands before them,
+   'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
@@ -338,6 +385,12 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
+  {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+  {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+  {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
 };
 /* clang-format on */
 

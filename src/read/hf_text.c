@@ -53,7 +53,7 @@ static void vram__hf_rope(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
   if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
     vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
-  if (!*vram__hf_flag_of(w, 'n') &&
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
       (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "what is rotated of a head has no two halves: ", "partial_rotary_factor");
@@ -231,7 +231,8 @@ static void vram__hf_numbers(vram__hf_pen *w) {
         (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(h, VRAM__HF_MLA) &&
+      (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
@@ -271,7 +272,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
   if (*vram__hf_flag_of(w, '5') && !window)
     window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
   *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'O') =
+      c->sliding_layers || *vram__hf_flag_of(w, '5') || *vram__hf_mixer_flag(w, 'k');
   *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
   *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
   *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
