@@ -10790,7 +10790,7 @@ VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, in
   at += minus;
   for (;; minus = *at++ == '-') {
     const char *const begin = at;
-    uint64_t product;
+    uint64_t product = 0;
     int64_t term;
     if (!vram__parse_product(p, size, &at, &product))
       return 0;
@@ -62814,7 +62814,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -62849,7 +62849,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 1, 0},
+    "<last_norm>", 0, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
@@ -62926,8 +62926,13 @@ VRAM__FN vram__hf_book vram__hf_decoders(void) {
 static const vram__hf_part vram__hf_expert_parts[] = {
   /* a router: of Qwen, of Mixtral */
   {"router",
+    "<moe_tokens><best_experts>",
+    NULL},
+  {"moe_tokens",
     "~M|@mlp.\n~v|@mlp.view\n"
-    "view @mlp.view %m shape=[N*S,$h]\n"
+    "view @mlp.view %m shape=[N*S,$h]\n",
+    NULL},
+  {"best_experts",
     "reshape @mlp.gate.reshape @mlp.view shape=[N*S,$h]\n"
     "linear @mlp.gate.linear @mlp.gate.reshape out_features=$e bias=0\n"
     "softmax @mlp.gate.softmax @mlp.gate.linear dim=-1 dtype=f32\n"
@@ -63000,7 +63005,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   {"experts",
     "~C|@mlp.gate.topk.i\n"
     "<grouped><grouped_up>"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
     "<grouped_down><grouped_sum>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
@@ -63241,9 +63246,51 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "drop{l %x} %Mrouter.softmax %o\n"
     "~x|@add_1\n",
     NULL},
+  /* ---- OLMoE: norms of all heads ---- */
+  {"olmoe_attention",
+    "linear %Aq_proj %n out_features=$Q{!b bias=0}\n"
+    "&%Aq_norm|%Aq_proj|a|$Q|%Aq_proj\n"
+    "linear %Ak_proj %n out_features=$K{!b bias=0}\n"
+    "&%Ak_norm|%Ak_proj|c|$K|%Ak_proj\n"
+    "linear %Av_proj %n out_features=$K{!b bias=0}\n"
+    "view %Aview %a shape=[N,S,$n,$d]\n"
+    "transpose %Atranspose %Aview dim0=1 dim1=2\n"
+    "view %Aview_1 %c shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
+    "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
+    "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
+    "<angles_of>~j|%Atranspose\n<turn>~q|%f\n~j|%Atranspose_1\n~g|_1\n<turn>~k|%f\n"
+    "drop %a %c %Aview %Atranspose %Aview_1 %Atranspose_1 %Acos %Asin\n"
+    "~v|%Atranspose_2\n~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "<cached><repeat><attend><o_proj>",
+    NULL},
+  /* ---- Qwen 2: an expert that all tokens go through, behind a gate ---- */
+  {"qwen2_experts",
+    "<moe_tokens>"
+    "linear @mlp.shared_expert.gate_proj %v out_features=$s bias=0\n"
+    "^@mlp.shared_expert.act_fn|@mlp.shared_expert.gate_proj|a\n"
+    "linear @mlp.shared_expert.up_proj %v out_features=$s bias=0\n"
+    "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
+    "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
+    "<best_experts>~C|@mlp.gate.topk.i\n"
+    "<grouped><grouped_up>"
+    "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
+    "<grouped_down><grouped_sum>"
+    "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
+    "order @input_layernorm.weight @post_attention_layernorm.weight\n"
+    "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
+    "mul @mlp.mul @mlp.sigmoid @mlp.shared_expert.down_proj\n"
+    "add @mlp.add %o @mlp.mul\n"
+    "reshape @mlp.reshape @mlp.add shape=[N,S,$h]\n"
+    "drop %m %v @mlp.gate.linear %C @mlp.gate.to @mlp.mul\n"
+    "add @add_1 @add @mlp.reshape\n"
+    "drop{l %x} @mlp.add\n"
+    "~x|@add_1\n",
+    NULL},
 };
 
-/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts */
+/* flags as in hf_lines.c; X Mixtral's router; 8 in a layer: it has experts; 'g the router stands before them,
+   'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
@@ -63258,6 +63305,12 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
+  {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+  {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+  {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
 };
 /* clang-format on */
 
@@ -64363,6 +64416,9 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
+  const vram_file_value *const clip = vram__hf_value(h, "clip_qkv");
+  if (clip && clip->kind != VRAM_VALUE_NULL && vram__hf_has(h, VRAM__HF_QK_FULL))
+    vram__hf_refuse(w, "queries, keys and values that are clipped: ", "clip_qkv");
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
   if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
@@ -65230,7 +65286,7 @@ static void vram__hf_rope(vram__hf_pen *w) {
   *vram__hf_flag_of(w, 'J') = *vram__hf_number_of(w, 'R') == w->c.head_dim;
   if (!*vram__hf_flag_of(w, 'J') && !*vram__hf_flag_of(w, '7'))
     vram__hf_refuse(w, "only a part of a head is rotated: ", "partial_rotary_factor");
-  if (!*vram__hf_flag_of(w, 'n') &&
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
       (!*vram__hf_number_of(w, 'R') || *vram__hf_number_of(w, 'R') % 2))
     vram__hf_fail(&w->h, VRAM_ERR_VALUE,
                   "what is rotated of a head has no two halves: ", "partial_rotary_factor");
@@ -65408,7 +65464,8 @@ static void vram__hf_numbers(vram__hf_pen *w) {
         (uint8_t)vram__hf_bool(h, vram__hf_name(h, "use_qk_norm", "qk_layernorm", NULL), 0);
   if (!c->kv_heads || c->heads % c->kv_heads)
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads of keys and values");
-  if (!*vram__hf_flag_of(w, 'n') && (!c->head_dim || c->head_dim % 2))
+  if (!*vram__hf_flag_of(w, 'n') && !vram__hf_has(h, VRAM__HF_MLA) &&
+      (!c->head_dim || c->head_dim % 2))
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
@@ -65448,7 +65505,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
   if (*vram__hf_flag_of(w, '5') && !window)
     window = vram__hf_number(&w->h, "sliding_window", w->h.family->window);
   *vram__hf_flag_of(w, 'F') = !one || !c->sliding_layers;
-  *vram__hf_flag_of(w, 'O') = c->sliding_layers || *vram__hf_flag_of(w, '5');
+  *vram__hf_flag_of(w, 'O') =
+      c->sliding_layers || *vram__hf_flag_of(w, '5') || *vram__hf_mixer_flag(w, 'k');
   *vram__hf_flag_of(w, 'W') = *vram__hf_flag_of(w, 'O') && window <= *vram__hf_number_of(w, 'S');
   *vram__hf_flag_of(w, 'h') = c->full_layers != 0;
   *vram__hf_flag_of(w, 'i') = c->sliding_layers != 0;
@@ -70281,7 +70339,7 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 /* ---- tensors ---- */
 
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
-  const uint32_t n = vram__text_len(with);
+  const uint32_t n = t->name_len && *t->name == *with ? vram__text_len(with) : UINT32_MAX;
   return t->name_len >= n && vram__text_equal(t->name, with, n);
 }
 
@@ -70289,7 +70347,7 @@ VRAM__FN int vram__llama_holds(const vram_file_tensor *t, const char *part) {
   const uint32_t n = vram__text_len(part);
   uint32_t i;
   for (i = 0; i + n <= t->name_len; i++)
-    if (vram__text_equal(t->name + i, part, n))
+    if (t->name[i] == *part && vram__text_equal(t->name + i, part, n))
       return 1;
   return 0;
 }
