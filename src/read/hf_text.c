@@ -301,7 +301,6 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
   *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
