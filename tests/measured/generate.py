@@ -6,8 +6,8 @@
 `steps`: of each forward pass the requested bytes before and behind it, and the peaks of requested, allocated and reserved bytes.
 Weights are put on the device one after the other in the order of parameters(), tied ones once. A pretended GPU says of every
 test of values that it fails: with padded=1 so it stays, and masks are made; with padded=0 whether all of a mask is set is answered
-with yes, as it is where all tokens are there (what the question takes is taken), so generate() lets go of the mask; with kept=1 it
-is asked of the model alone, and generate() keeps it. attn=eager; what else is named is an argument of generate().
+with yes, as it is where all tokens are there (what the question takes is taken), so generate() lets go of the mask. attn=eager;
+what else is named is an argument of generate().
 """
 
 import contextlib, inspect, json, os, re, sys
@@ -89,11 +89,10 @@ class Yes:
 
 
 @contextlib.contextmanager
-def nothing_padded(model_alone):
+def nothing_padded():
     kept = masking_utils.fast_all, torch.Tensor.all
     masking_utils.fast_all = all_of
-    if not model_alone:
-        torch.Tensor.all = lambda t, *args, **kwargs: kept[1](t, *args) if args or kwargs else Yes(kept[1](t))
+    torch.Tensor.all = lambda t, *args, **kwargs: kept[1](t, *args) if args or kwargs else Yes(kept[1](t))
     try:
         yield
     finally:
@@ -107,7 +106,7 @@ def beams_go_on(model):
     return model
 
 
-OWN = "dtype", "batch", "prompt", "new", "cache", "padded", "kept", "attn"
+OWN = "dtype", "batch", "prompt", "new", "cache", "padded", "attn"
 
 
 def run(path, o):
@@ -134,7 +133,7 @@ def run(path, o):
         ids = torch.zeros(o["batch"], c.num_mel_bins, 2 * c.max_source_positions, dtype=dtype, device="cuda")
     more = {} if o["cache"] == "dynamic" else {"cache_implementation": o["cache"], "disable_compile": True}
     more |= {"do_sample": False, **{k: v for k, v in o.items() if k not in OWN}}
-    with contextlib.nullcontext() if o["padded"] else nothing_padded(o["kept"]), contextlib.suppress(StopIteration):
+    with contextlib.nullcontext() if o["padded"] else nothing_padded(), contextlib.suppress(StopIteration):
         model.generate(ids, max_new_tokens=o["new"], **more)
     name = os.path.basename(path).removesuffix(".json")
     return {"model": name, **o, "weights": weights, "steps": steps}
@@ -146,7 +145,7 @@ def main():
         if text.endswith(".json"):
             path = text
             continue
-        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0, "kept": 0, "attn": "sdpa"}
+        o = {"dtype": "bfloat16", "batch": 1, "prompt": 128, "new": 4, "cache": "dynamic", "padded": 0, "attn": "sdpa"}
         for word in text.split(","):
             k, _, v = word.partition("=")
             o[k] = int(v) if v.isdigit() else float(v) if v.replace(".", "").isdigit() else v
