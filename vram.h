@@ -64789,34 +64789,36 @@ static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
+     {I...}     prompts are padded: else generate() lets go of the mask once it has seen that all of
+                it is set, before the first forward pass (GenerationMixin.generate(), _mask_length)
  */
 
 /* clang-format off */
 
 /* what generate() has made before the first forward pass, and holds from then on */
 static const char vram__hf_lines_given[] =
-  "cache mask_given shape=[N,Q] dtype=i64\n"
-  "store mask_given\n"
+  "{Icache mask_given shape=[N,Q] dtype=i64\n"
+  "store mask_given\n}"
   "cache positions_given shape=[N,Q] dtype=i64\n"
   "store positions_given\n"
   "{Bcache right_padded shape=[1] dtype=bool\n"
   "store right_padded\n}"
   "cache unfinished shape=[N] dtype=i64\n"
   "cache ids shape=[N,{1T}{!10}] dtype=i64\n"
-  "cache attention_mask shape=[N,{1T}{!10}] dtype=i64\n"
+  "{Icache attention_mask shape=[N,{1T}{!10}] dtype=i64\n}"
   "cache position_ids shape=[N,{1T}{!10}] dtype=i64\n"
   "cache next_logits shape=[N,{1$v}{!10}] dtype=f32\n"
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "slice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n"
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
   "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
-   is made */
+   is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
-  "to %p.padding %i dtype=bool\n"
+  "{Ito %p.padding %i dtype=bool\n}"
   "{pzeros %p.padded shape=[N,%U] dtype=bool\n}"
   "{jarange %p.part shape=[%U] dtype=i64\n"
   "add %p.places %p.part scalar=1\n"
@@ -64839,7 +64841,7 @@ static const char vram__hf_lines_sdpa_mask[] =
   "add %p.q %p.q0 scalar=1\n"
   "arange %p.kv0 shape=[%U] dtype=i64\n"
   "add %p.kv %p.kv0 scalar=1\n"
-  "ones %p.ones shape=[] dtype=bool\n"
+  "{Iones %p.ones shape=[] dtype=bool\n}"
   "{aones %p.ones_1 shape=[] dtype=bool\n"
   "zeros %p.first shape=[%Y] dtype=i64\n"
   "zeros %p.window shape=[%Y,%U] dtype=bool\n"
@@ -64849,14 +64851,16 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.causal shape=[%Y,%U] dtype=bool\n"
   "{azeros %p.and_2 shape=[%Y,%U] dtype=bool\n"
   "drop %p.causal %p.and_1\n}"
-  "zeros %p.and shape=[%Y,%U] dtype=bool\n"
+  "{Izeros %p.and shape=[%Y,%U] dtype=bool\n"
   "drop {!a%p.causal}{a%p.and_2} %p.ones\n"
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
   "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
   "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "drop %p.padding{p %p.padded}\n";
+  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}}"
+  "{Idrop %p.padding{p %p.padded}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
@@ -64914,9 +64918,10 @@ static const char vram__hf_lines_greedy[] =
   "drop next.at_1\n"
   "cat next.position {1position_ids}{!1positions_given} next.at_2 dim=-1\n"
   "drop next.at_2\n"
-  "ones next.one shape=[N,1] dtype=i64\n"
+  "{Iones next.one shape=[N,1] dtype=i64\n"
   "cat next.given {1attention_mask}{!1mask_given} next.one dim=-1\n"
-  "drop next.one attention_mask attention_mask_now position_ids\n"
+  "drop next.one attention_mask attention_mask_now\n}"
+  "drop position_ids\n"
   "select next.row %o dim=1 index=-1\n"
   "empty next.logits shape=[N,$v] dtype=f32\n"
   "drop next_logits\n"
@@ -64941,7 +64946,7 @@ static const char vram__hf_lines_greedy[] =
 static const char vram__hf_lines_kept[] =
   "store unfinished next.unfinished\n"
   "store ids next.ids\n"
-  "store attention_mask next.given\n"
+  "{Istore attention_mask next.given\n}"
   "store position_ids next.position\n"
   "store next_logits next.logits\n"
   "store next_tokens {Enext.token}{!Enext.token0}\n"
@@ -64989,8 +64994,8 @@ typedef struct vram__hf_mask {
   uint32_t looks; /* whether all of the mask is set */
 } vram__hf_mask;
 
-/* _ignore_causal_mask_sdpa: a mask whose tokens are all there is not made where the kernel can say
-   it; for one token of a static cache it always is. */
+/* _ignore_causal_mask_sdpa: without padding none is made where the kernel can say it; for one token
+   of a static cache it always is. */
 static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_t part) {
   vram__hf_mask m;
   const uint64_t window = w->c.window;
@@ -65002,10 +65007,8 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
-  else if (part == VRAM__HF_PROMPT)
-    m.looks = vram__hf_static(w) == m.is_made ? 1 : 2;
-  else
-    m.looks = 1;
+  else if (m.is_made)
+    m.looks = part == VRAM__HF_PROMPT && !vram__hf_static(w) ? 2 : 1;
   return m;
 }
 
@@ -65022,17 +65025,23 @@ static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t pa
     vram__hf_set(w, name, is_short ? "$w" : "M");
 }
 
-/* The lines of one mask. next: it is that of the step behind this one. */
+/* %p. next: it is that of the step behind this one. */
+static void vram__hf_name_mask(vram__hf_pen *w, int slides, int next) {
+  vram__hf_set(w, 'p',
+               next     ? slides ? "next.sliding_mask" : "next.mask"
+               : slides ? "sliding_mask"
+                        : "mask");
+}
+
+/* The lines of one mask. */
 static void vram__hf_say_mask(vram__hf_pen *w, int slides, uint32_t part, int next) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, part);
   const int is_cut = vram__hf_static(w) && slides &&
                      (part == VRAM__HF_FULL || (part == VRAM__HF_PROMPT && vram__hf_has_window(w) &&
                                                 w->size.tokens > w->c.window));
   vram__hf_columns(w, 'U', slides, part);
-  vram__hf_set(w, 'p',
-               next     ? slides ? "next.sliding_mask" : "next.mask"
-               : slides ? "sliding_mask"
-                        : "mask");
+  vram__hf_name_mask(w, slides, next);
+  vram__hf_set(w, 'w', vram__hf_static(w) ? "%p.wide" : "%p");
   vram__hf_set(w, 'i', next ? "next.given" : "attention_mask_now");
   vram__hf_set(w, 'Y', next ? "1" : "S");
   *vram__hf_flag_of(w, 'a') = (uint8_t)slides;
@@ -65049,6 +65058,23 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   if (vram__hf_static(w)) /* create_masks_for_generate: those of the layers */
     return slides ? w->c.sliding_layers != 0 : w->c.full_layers != 0;
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
+}
+
+/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
+   made, one for each sequence, none where there is one sequence; then the views go. */
+static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
+  int i;
+  for (i = 0; i < 4; i++) {
+    const int slides = i & 1;
+    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+        !vram__hf_mask_of(w, slides, part).is_made)
+      continue;
+    vram__hf_name_mask(w, slides, next);
+    if (i < 2)
+      vram__hf_say(w, NULL, "contiguous %p %p.wide\n", "");
+    else
+      vram__hf_say(w, NULL, slides ? "drop %p.and_2 %p.wide\n" : "drop %p.causal %p.wide\n", "");
+  }
 }
 
 /* The part of the step behind this one. */
@@ -65119,8 +65145,11 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
       vram__hf_set(w, 'Z',
                    !slides                     ? " mask"
                    : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                                               : " sliding_mask");
+                   : w->size.is_padded         ? " sliding_mask"
+                                               : " sliding_mask.and_2 sliding_mask");
   }
+  if (vram__hf_static(w) && !w->part)
+    vram__hf_copy_masks(w, w->part, 0);
 }
 
 /* Masks that the model makes in a step: none of a static cache. */
@@ -65136,6 +65165,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   *vram__hf_flag_of(w, 'G') = 1;
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
+  *vram__hf_flag_of(w, 'I') = w->size.is_padded;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -65190,8 +65220,12 @@ VRAM__FN void vram__hf_part_end(vram__hf_pen *w) {
       vram__hf_say(w, NULL, slides ? "drop sliding_mask\n" : "drop mask\n", "");
   vram__hf_say(w, NULL, vram__hf_lines_greedy, "");
   for (slides = 0; is_static && slides < 2; slides++)
-    if (vram__hf_asks(w, slides)) {
+    if (vram__hf_asks(w, slides))
       vram__hf_say_mask(w, slides, vram__hf_part_next(w), 1);
+  if (is_static)
+    vram__hf_copy_masks(w, vram__hf_part_next(w), 1);
+  for (slides = 0; is_static && slides < 2; slides++)
+    if (vram__hf_asks(w, slides)) {
       vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
       vram__hf_say(w, NULL, "{1drop %p\n}store {1%p}{!1%p_later} next.%p\n", "");
     }
@@ -73897,7 +73931,6 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
-                                                  "attn_gate",
                                                   "ffn_latent_down",
                                                   "ffn_latent_up",
                                                   "inp_gate",
