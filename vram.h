@@ -65698,6 +65698,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return w->h.result;
   }
   vram__hf_set(w, 'e', w->c.family);
+  if (vram__hf_has(&w->h, VRAM__HF_VISION))
+    vram__hf_say(w, NULL, "# the decoder alone, without the vision tower and its projector\n", "");
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
@@ -73976,7 +73978,6 @@ static const char *const vram__known_weights[] = {"attn_norm",
                                                   "ssm_c_norm",
                                                   "ssm_norm",
                                                   "ssm_out",
-                                                  "attn_gate",
                                                   "ffn_latent_down",
                                                   "ffn_latent_up",
                                                   "inp_gate",
