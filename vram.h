@@ -57354,7 +57354,10 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
-/* hf_numbers.c */
+/* hf_numbers.c. Rounds of a scan: a line of `stack` has an input for each (VRAM__MAX_INPUTS), and
+   all layers together as many as 256 of them with so many tokens. */
+enum { VRAM__HF_MAX_ROUNDS = 4096 };
+#define VRAM__HF_ALL_ROUNDS (UINT32_C(256) * VRAM__HF_MAX_ROUNDS)
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
@@ -63324,8 +63327,9 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
 }
 
 /* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
-   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
-   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; o:
+   the last layer lets go of the embedding, which a pooler keeps; $E width of the embedding, $y
+   types of tokens
  */
 
 /* clang-format off */
@@ -63736,8 +63740,7 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_state_parts[] = {
-  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
-     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts ---- */
   {"mamba2_decay",
     "parameter %MA_log shape=[$H]\n"
     "to %Mto %MA_log dtype=f32\n"
@@ -63943,7 +63946,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
     NULL},
-  /* FalconH1RMSNormGated; ~: before the gate */
+  /* FalconH1RMSNormGated; 'p: before the gate */
   {"h1_norm",
     "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
     "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
@@ -64010,7 +64013,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop{l %x} @mul @mul_2\n"
     "~x|@add_2\n",
     NULL},
-  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  /* ---- Mamba. 'j: Jamba's norms of what x_proj gives, 'f: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
     "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
@@ -64250,7 +64253,6 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
 };
 
-/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
   {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
     "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
@@ -64384,7 +64386,14 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
 static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
   vram__hf_ssm s;
+  if (tokens > VRAM__HF_MAX_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 4096 tokens (S), which a scan takes one by one: ", w->c.family);
+  else if (tokens * w->c.layers > VRAM__HF_ALL_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 1048576 rounds of scans, tokens (S) times layers: ", w->c.family);
   vram__hf_mamba_sizes(&w->h, &s);
   if (!s.inner || !s.state || !s.kernel || !s.rank) {
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
@@ -64416,9 +64425,6 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
-  const vram_file_value *const clip = vram__hf_value(h, "clip_qkv");
-  if (clip && clip->kind != VRAM_VALUE_NULL && vram__hf_has(h, VRAM__HF_QK_FULL))
-    vram__hf_refuse(w, "queries, keys and values that are clipped: ", "clip_qkv");
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
   if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
@@ -64454,9 +64460,49 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D
-   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
-   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
-   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
+
+   Numbers of decoders and encoders (hf_text.c)
+     $N $S   sequences, tokens                  $2 $3 $6   2m, 3h, 2i
+     $p $y   learned positions, token types     $4 $5 $9   (n+2k)d, (n+k)d, 3d
+     $E $7   width of the embedding, classes    $R $#      what is rotated, the number of a round
+   of parts, which may take the place of those above (hf_numbers.c has their meaning)
+     $a $b $c $f $j $x $y $B $O            latent attention
+     $s $E $G $U                           experts: their shared width, groups of them
+     $l $I $L $P $o $x $*                  a mixer, and of Mamba-2 $A $C $D $H $X $Z $c $q $u $w $y
+   $z and of a generation $F $M $T $W $s $w (hf_generate.c) Names: %A of attention, "@self_attn.";
+   %N of layers; %M of a mixer or experts; %r of angles; %s of a mask; %I tokens; %T the dtype at
+   the end; %L tokens of keys; %q %k %v and %K %V new ones and all; %j %f what is rotated and what
+   comes of it; %l what keys came of; %D %C %S %9 p of dropout; %d what a norm lets go of, %z its
+   size; %b %c %g %o %u %y %w: see the part that sets them
+
+   Flags of a row (its `flags`; behind a ': those of mixers)
+     n nothing is rotated          7 a part of a head may be      N some layers do not rotate
+     ^ only layers that slide do   s neighbours are               ? angles stay f32
+     R other angles where windows slide                           5 windows: a mask of them is made
+     q norms of heads before they become an axis of their own     Q and behind that
+     4 norms of queries and keys   K weights of experts sum to 1  X Mixtral's router
+     L gelu means the default      U a fused matrix is activated  Y sums of what is multiplied
+     V Z logits, and those of attention, are capped; Z of GPT-NeoX: attention and MLP side by side
+     e eager attention             M logits are multiplied        H the head has a bias
+     r OPT                         x RoBERTa, of which XLM-RoBERTa differs in an order
+     't S is written as a number, which lines or sizes follow from 'l the head takes the model's
+   dtype 'h Falcon-H1   'j Jamba   'f Falcon-Mamba   'g routers stand before norms in their order 'w
+   matrices of experts lie the other way, with biases        'k a mask of windows is made always 'p
+   pairs of neighbours are rotated, in latent attention Flags of a config.json b o u biases of
+   queries, keys and values, of what follows attention, of the MLP; of an encoder b a width of the
+   embedding of its own, o the last layer lets go of the embedding T tied head                   g
+   fewer heads of keys          / one of them J all of a head is rotated    6 one group of experts
+   D C S 9 dropout of attention, of what blocks give, of the embedding, of a head; _ - + = that it
+   is 0: what goes in comes out F O W there are layers of full attention, such that slide, and the
+   window is no longer than S h i the same of layers        m t v an encoder's head of words, of
+   classes; it has a pooler 'c queries are compressed, or (mixers) a convolution without bias; 'b 'o
+   'u biases of what goes into a mixer, out of it, of a short convolution; 'n 'p a norm, before the
+   gate; 'r residuals are f32; 's one chunk of tokens; 'v the last chunk is not full Flags of a
+   layer: P it does not rotate, y it slides, w it has a mask, l it is not the first, 8 it has
+   experts, 'm a mixer; of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th Flags of
+   a generation: G it is one; 1 I E B k, of masks 2 3 a A j p, of caches c r x y z (hf_generate.c)
+
+   denoiser.c, video.c and diffusers.c have letters of their own: a row says which, or its head. */
 
 /* ---- parts ---- */
 
@@ -65534,7 +65580,6 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
   *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
@@ -65653,6 +65698,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return w->h.result;
   }
   vram__hf_set(w, 'e', w->c.family);
+  if (vram__hf_has(&w->h, VRAM__HF_VISION))
+    vram__hf_say(w, NULL, "# the decoder alone, without the vision tower and its projector\n", "");
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
@@ -67652,7 +67699,7 @@ static uint64_t vram__denoiser_operand(vram__hf_pen *w, const char **at) {
   return vram__denoiser_get(w, *s);
 }
 
-/* An expression, from left to right. Numbers are of keys, each below 2^20. */
+/* An expression, from left to right: products are at most 2^40. */
 static uint64_t vram__denoiser_expression(vram__hf_pen *w, const char *s) {
   const uint64_t most = UINT64_C(1) << 40;
   uint64_t n = vram__denoiser_operand(w, &s);
@@ -67697,8 +67744,10 @@ static void vram__denoiser_numbers(vram__hf_pen *w, const char *s) {
       vram__diffusers_flag(w, letter, vram__hf_bool(&w->h, text, 0));
     } else if (how == '=' || !vram__denoiser_get(w, letter))
       vram__diffusers_number(w, letter, vram__denoiser_value(w, text));
-    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result)
-      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", "");
+    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result) {
+      vram__denoiser_word(text, ":", text, sizeof text);
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", text);
+    }
   }
 }
 
@@ -78740,9 +78789,11 @@ static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *
   uint64_t numel = node->inner_numel;
   const vram_file_node *first = m->f->node_first;
   const vram_file_tensor *t;
+  if (!node->inner_nodes)
+    return numel;
   while (first && !first->inner_nodes)
     first = first->next;
-  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+  for (t = node == first ? m->f->tensor_first : NULL; t; t = t->next) {
     const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
     if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
       numel = vram__sum_or_overflow(numel, t->numel);

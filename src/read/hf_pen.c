@@ -18,9 +18,49 @@
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D
-   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
-   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
-   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
+
+   Numbers of decoders and encoders (hf_text.c)
+     $N $S   sequences, tokens                  $2 $3 $6   2m, 3h, 2i
+     $p $y   learned positions, token types     $4 $5 $9   (n+2k)d, (n+k)d, 3d
+     $E $7   width of the embedding, classes    $R $#      what is rotated, the number of a round
+   of parts, which may take the place of those above (hf_numbers.c has their meaning)
+     $a $b $c $f $j $x $y $B $O            latent attention
+     $s $E $G $U                           experts: their shared width, groups of them
+     $l $I $L $P $o $x $*                  a mixer, and of Mamba-2 $A $C $D $H $X $Z $c $q $u $w $y
+   $z and of a generation $F $M $T $W $s $w (hf_generate.c) Names: %A of attention, "@self_attn.";
+   %N of layers; %M of a mixer or experts; %r of angles; %s of a mask; %I tokens; %T the dtype at
+   the end; %L tokens of keys; %q %k %v and %K %V new ones and all; %j %f what is rotated and what
+   comes of it; %l what keys came of; %D %C %S %9 p of dropout; %d what a norm lets go of, %z its
+   size; %b %c %g %o %u %y %w: see the part that sets them
+
+   Flags of a row (its `flags`; behind a ': those of mixers)
+     n nothing is rotated          7 a part of a head may be      N some layers do not rotate
+     ^ only layers that slide do   s neighbours are               ? angles stay f32
+     R other angles where windows slide                           5 windows: a mask of them is made
+     q norms of heads before they become an axis of their own     Q and behind that
+     4 norms of queries and keys   K weights of experts sum to 1  X Mixtral's router
+     L gelu means the default      U a fused matrix is activated  Y sums of what is multiplied
+     V Z logits, and those of attention, are capped; Z of GPT-NeoX: attention and MLP side by side
+     e eager attention             M logits are multiplied        H the head has a bias
+     r OPT                         x RoBERTa, of which XLM-RoBERTa differs in an order
+     't S is written as a number, which lines or sizes follow from 'l the head takes the model's
+   dtype 'h Falcon-H1   'j Jamba   'f Falcon-Mamba   'g routers stand before norms in their order 'w
+   matrices of experts lie the other way, with biases        'k a mask of windows is made always 'p
+   pairs of neighbours are rotated, in latent attention Flags of a config.json b o u biases of
+   queries, keys and values, of what follows attention, of the MLP; of an encoder b a width of the
+   embedding of its own, o the last layer lets go of the embedding T tied head                   g
+   fewer heads of keys          / one of them J all of a head is rotated    6 one group of experts
+   D C S 9 dropout of attention, of what blocks give, of the embedding, of a head; _ - + = that it
+   is 0: what goes in comes out F O W there are layers of full attention, such that slide, and the
+   window is no longer than S h i the same of layers        m t v an encoder's head of words, of
+   classes; it has a pooler 'c queries are compressed, or (mixers) a convolution without bias; 'b 'o
+   'u biases of what goes into a mixer, out of it, of a short convolution; 'n 'p a norm, before the
+   gate; 'r residuals are f32; 's one chunk of tokens; 'v the last chunk is not full Flags of a
+   layer: P it does not rotate, y it slides, w it has a mask, l it is not the first, 8 it has
+   experts, 'm a mixer; of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th Flags of
+   a generation: G it is one; 1 I E B k, of masks 2 3 a A j p, of caches c r x y z (hf_generate.c)
+
+   denoiser.c, video.c and diffusers.c have letters of their own: a row says which, or its head. */
 #include "read/read.h"
 
 /* ---- parts ---- */
