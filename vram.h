@@ -64445,12 +64445,12 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      @       the path of the layer, "model.layers.3."
      $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
              Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
-             m their width, 2 twice it, z size of a norm
+             m their width; and those below
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
-             hf_lines_state.c and hf_lines_latent.c
+             mixers and experts, a set of their own
      <name|argument|...>       a part, where %1, %2, ... are the arguments
      <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
@@ -64464,45 +64464,64 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
    Numbers of decoders and encoders (hf_text.c)
      $N $S   sequences, tokens                  $2 $3 $6   2m, 3h, 2i
      $p $y   learned positions, token types     $4 $5 $9   (n+2k)d, (n+k)d, 3d
-     $E $7   width of the embedding, classes    $R $#      what is rotated, the number of a round
-   of parts, which may take the place of those above (hf_numbers.c has their meaning)
-     $a $b $c $f $j $x $y $B $O            latent attention
-     $s $E $G $U                           experts: their shared width, groups of them
-     $l $I $L $P $o $x $*                  a mixer, and of Mamba-2 $A $C $D $H $X $Z $c $q $u $w $y
-   $z and of a generation $F $M $T $W $s $w (hf_generate.c) Names: %A of attention, "@self_attn.";
-   %N of layers; %M of a mixer or experts; %r of angles; %s of a mask; %I tokens; %T the dtype at
-   the end; %L tokens of keys; %q %k %v and %K %V new ones and all; %j %f what is rotated and what
-   comes of it; %l what keys came of; %D %C %S %9 p of dropout; %d what a norm lets go of, %z its
-   size; %b %c %g %o %u %y %w: see the part that sets them
+     $E $7   width of the embedding, classes    $R $#      what is rotated, number of a round
+   of parts, which may take the place of those above (hf_numbers.c says what they are)
+     $a $b $c $f $j $x $y $B $O        latent attention
+     $s $E $G $U                       experts: their shared width, groups of them
+     $l $I $L $P $o $x $*              mixers
+     $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
+   and of a generation (hf_generate.c): $F $M $T $W $s $w
 
-   Flags of a row (its `flags`; behind a ': those of mixers)
-     n nothing is rotated          7 a part of a head may be      N some layers do not rotate
-     ^ only layers that slide do   s neighbours are               ? angles stay f32
-     R other angles where windows slide                           5 windows: a mask of them is made
-     q norms of heads before they become an axis of their own     Q and behind that
-     4 norms of queries and keys   K weights of experts sum to 1  X Mixtral's router
-     L gelu means the default      U a fused matrix is activated  Y sums of what is multiplied
-     V Z logits, and those of attention, are capped; Z of GPT-NeoX: attention and MLP side by side
-     e eager attention             M logits are multiplied        H the head has a bias
-     r OPT                         x RoBERTa, of which XLM-RoBERTa differs in an order
-     't S is written as a number, which lines or sizes follow from 'l the head takes the model's
-   dtype 'h Falcon-H1   'j Jamba   'f Falcon-Mamba   'g routers stand before norms in their order 'w
-   matrices of experts lie the other way, with biases        'k a mask of windows is made always 'p
-   pairs of neighbours are rotated, in latent attention Flags of a config.json b o u biases of
-   queries, keys and values, of what follows attention, of the MLP; of an encoder b a width of the
-   embedding of its own, o the last layer lets go of the embedding T tied head                   g
-   fewer heads of keys          / one of them J all of a head is rotated    6 one group of experts
-   D C S 9 dropout of attention, of what blocks give, of the embedding, of a head; _ - + = that it
-   is 0: what goes in comes out F O W there are layers of full attention, such that slide, and the
-   window is no longer than S h i the same of layers        m t v an encoder's head of words, of
-   classes; it has a pooler 'c queries are compressed, or (mixers) a convolution without bias; 'b 'o
-   'u biases of what goes into a mixer, out of it, of a short convolution; 'n 'p a norm, before the
-   gate; 'r residuals are f32; 's one chunk of tokens; 'v the last chunk is not full Flags of a
-   layer: P it does not rotate, y it slides, w it has a mask, l it is not the first, 8 it has
-   experts, 'm a mixer; of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th Flags of
-   a generation: G it is one; 1 I E B k, of masks 2 3 a A j p, of caches c r x y z (hf_generate.c)
+   Names
+     %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
+     %I %L   the tokens; how many keys there are        %s %T   a mask; the dtype of a result
+     %q %k %v %K %V   what is new of queries, keys and values; all keys and values
+     %j %f   what is rotated, and what comes of it      %l      what keys and values came of
+     %D %C %S %9   p of dropout                         %d %z   what a norm lets go of, its size
+     %b %c %g %o %u %y %w %W %E %F %H %X   of some parts, which say it
+     %J %P %U %Y %Z   of a generation (hf_generate.c)
 
-   denoiser.c, video.c and diffusers.c have letters of their own: a row says which, or its head. */
+   Flags of a row (behind a ': those of mixers and experts)
+     n  nothing is rotated                      7  a part of a head may be
+     N  some layers do not rotate               ^  only layers that slide do
+     s  neighbours are rotated                  ?  angles stay f32
+     R  other angles where windows slide        5  a mask of windows is made always
+     q  norms of heads before they become       Q  and behind that
+        an axis of their own                    4  norms of queries and keys
+     K  weights of experts are made to sum 1    X  Mixtral's router
+     L  gelu means the default                  U  a fused matrix is activated
+     Y  sums of what is multiplied (Granite)    H  the head has a bias
+     V  logits are capped                       M  logits are multiplied
+     Z  attention is capped; of GPT-NeoX: it stands beside the MLP, not before it
+     e  attention is eager                      r  OPT
+     x  positions are defined last (RoBERTa)
+     't S is a number in the text               'l the head takes the model's dtype
+     'h Falcon-H1                               'j Jamba
+     'f Falcon-Mamba                            'p neighbours are rotated (latent attention)
+     'g routers are defined before norms        'k a mask of windows is made always
+     'w matrices of experts lie the other way, with biases
+   Flags of a config.json
+     b o u  biases of queries, keys and values; of what follows attention; of the MLP. Of an
+        encoder: b the embedding has a width of its own, o the last layer lets go of it
+     T  the head is tied                        J  all of a head is rotated
+     g  fewer heads of keys                     /  one of them
+     6  one group of experts                    h i  layers of full attention, such that slide
+     F O  masks of both are made                W  the window is not longer than S
+     m t v  an encoder's head of words, of classes; it has a pooler
+     D C S 9  dropout of attention, of what blocks give, of the embedding, of a head
+     _ - + =  that it is 0, so that what goes in is what comes out
+     'c  queries are compressed; of mixers: a convolution without bias
+     'b 'o 'u  biases of what goes into a mixer, comes out, of a short convolution
+     'n 'p  a norm, and that it stands before the gate
+     'r  residuals are f32                      's 'v  one chunk; the last one is not full
+   Flags of a layer
+     P  it does not rotate                      y  it slides
+     w  it has a mask                           l  it is not the first one
+     8  it has experts                          'm  a mixer stands for attention
+   of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
+   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+
+   Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 
 /* ---- parts ---- */
 
