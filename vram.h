@@ -56645,7 +56645,8 @@ VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
   to->tokens = to->blocks * s->block;
   requests = (double)to->tokens / (double)s->o->max_model_len;
   if (vram__serve_has(s, VRAM_KV_STATE)) {
-    const double states = (double)(to->states / vram__sglang_slots(s));
+    const uint64_t whole = to->states / vram__sglang_slots(s);
+    const double states = (double)whole;
     requests = cell > 0 && requests < states ? requests : states;
   }
   to->concurrency = vram__serve_rounded(requests);
@@ -65534,8 +65535,9 @@ static void vram__hf_numbers(vram__hf_pen *w) {
     vram__hf_fail(h, VRAM_ERR_VALUE, "a head that has no two halves: ", "head_dim");
   if (!c->head_dim || (*vram__hf_flag_of(w, 'n') && c->hidden % c->heads))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads");
-  for (i = 0; i < c->layers && !vram__hf_is_moe(h, i); i++)
-    continue;
+  i = 0;
+  while (i < c->layers && !vram__hf_is_moe(h, i))
+    i++;
   if (i < c->layers && (!used || used > c->experts))
     vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "experts for a token");
   vram__hf_numbers_of_parts(w);
@@ -71718,7 +71720,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
     b->positions =
-        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
+        vram__build_input(b, b->tokens * ((b->flags & VRAM__BUILD_FOUR_POSITIONS) ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;
@@ -71745,7 +71747,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const uint32_t without = (b->flags & VRAM__BUILD_ROUTED_BEFORE) ? 0 : 3; /* of each four */
   const double leading = vram__llama_real(b->m, "leading_dense_block_count");
   if ((b->flags & VRAM__BUILD_NO_ROPE) ||
       ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
@@ -72095,7 +72097,7 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
 /* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (b->flags & VRAM__BUILD_UNIT_HEADS
+  if ((b->flags & VRAM__BUILD_UNIT_HEADS)
           ? vram__build_has_rope(b)
           : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;
@@ -72357,7 +72359,7 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   if (vram__build_at(b, up)->ne[0] == 2 * width)
     return vram__build_glu(b, up, -1, width);
   up = vram__build_map(b, up, -1);
-  return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
+  return (b->flags & VRAM__BUILD_RELU_SQUARED) ? vram__build_map(b, up, -1) : up;
 }
 
 /* bitnet has a norm before the last matrix. */
@@ -72444,7 +72446,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
   r.sum = r.clamped = -1;
   r.logits =
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
-  r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
+  r.probs = (b->flags & VRAM__BUILD_LATE_SOFTMAX) ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
   r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
@@ -72657,7 +72659,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
                                "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
-  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
+  return (b->flags & VRAM__BUILD_HALVES) ? vram__build_map(b, sum, -1) : sum;
 }
 
 /* >>llama/graph_state    layers with a recurrent state: mamba, mamba2, short convolutions
@@ -73752,10 +73754,10 @@ VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
 VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   const vram__llama_layer *y = b->m->layer + b->il;
   int32_t i = x, before = x;
-  if (y->n_head)
+  if (y->n_head) {
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
-  if (y->n_head)
     i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  }
   if (!y->n_ff)
     return before;
   if (is_last) {
@@ -74124,7 +74126,7 @@ static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_seco
 
 /* What is added to the residual, in a scale of the model's own. */
 static int32_t vram__build_scaled(vram__build *b, int32_t a) {
-  return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
+  return (b->flags & VRAM__BUILD_SCALE_SUMS) ? vram__build_map(b, a, -1) : a;
 }
 
 /* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */
@@ -78812,7 +78814,7 @@ static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *
     return numel;
   while (first && !first->inner_nodes)
     first = first->next;
-  for (t = node == first ? m->f->tensor_first : NULL; t; t = t->next) {
+  for (t = (node == first) ? m->f->tensor_first : NULL; t; t = t->next) {
     const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
     if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
       numel = vram__sum_or_overflow(numel, t->numel);

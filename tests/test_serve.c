@@ -230,9 +230,9 @@ static void test_kinds(void) {
   l[1].count = 48;
   l[1].nstate = 2;
   l[1].state[0] = VRAM_BF16;
-  l[1].state_elements[0] = 3 * 10240;
+  l[1].state_elements[0] = UINT64_C(3) * 10240;
   l[1].state[1] = VRAM_F32;
-  l[1].state_elements[1] = 48 * 128 * 128;
+  l[1].state_elements[1] = UINT64_C(48) * 128 * 128;
   o.max_model_len = o.batched_tokens = 8192;
   o.rules = "0.26.0";
   o.kv_bytes = UINT64_C(33543694745); /* 31.24 GiB, as a log of 652 blocks prints them */

@@ -339,7 +339,7 @@ static void options(void) {
      "vram: --generate takes sizes, device, --dtype, --amp, --json and --csv"},
     {"estimate - --generate prompt=3,new=2",
      "vram: a text without cache lines cannot generate: '-' "
-     "(expected one with them, or a config.json of transformers)"},
+     "(expected that of tools/export_torch.py --generate, or a config.json of transformers)"},
     {"estimate - --accumulate 0", "vram: not a number of micro-batches '0' (expected 1 or more)"},
     {"estimate - --accumulate 4294967297",
      "vram: not a number of micro-batches '4294967297' (expected 1 or more)"},
@@ -453,7 +453,7 @@ static void model_files(void) {
   static const struct {
     const char *words, *want;
   } rows[] = {
-      {"--ctx 0", "vram: not a count for --ctx: '0' (expected 1 to 2147483647)"},
+      {"--ctx -1", "vram: not a count for --ctx: '-1' (expected 0 to 2147483647)"},
       {"--slots 257", "vram: not a count for --slots: '257' (expected 1 to 256)"},
       {"--ctx", "vram: no value behind '--ctx'"},
       {"--kv q4_k", "vram: no type of a cache: 'q4_k' (expected f16 bf16 f32 q8_0 q5_1 q5_0 q4_1 "

@@ -127,7 +127,8 @@ VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
   to->tokens = to->blocks * s->block;
   requests = (double)to->tokens / (double)s->o->max_model_len;
   if (vram__serve_has(s, VRAM_KV_STATE)) {
-    const double states = (double)(to->states / vram__sglang_slots(s));
+    const uint64_t whole = to->states / vram__sglang_slots(s);
+    const double states = (double)whole;
     requests = cell > 0 && requests < states ? requests : states;
   }
   to->concurrency = vram__serve_rounded(requests);

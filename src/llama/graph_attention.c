@@ -20,7 +20,7 @@ static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
 
 /* Has this layer positions in Q and K? */
 static int vram__build_has_rope(const vram__build *b) {
-  const uint32_t without = b->flags & VRAM__BUILD_ROUTED_BEFORE ? 0 : 3; /* of each four */
+  const uint32_t without = (b->flags & VRAM__BUILD_ROUTED_BEFORE) ? 0 : 3; /* of each four */
   const double leading = vram__llama_real(b->m, "leading_dense_block_count");
   if ((b->flags & VRAM__BUILD_NO_ROPE) ||
       ((b->flags & VRAM__BUILD_ROPE_OF_FOUR) && b->il % 4 == without))
@@ -370,7 +370,7 @@ static vram__build_qkv vram__build_products(vram__build *b, int32_t x) {
 /* Q times a number of each token, if the file says so: mistral; without positions: llama4. */
 static int32_t vram__build_tempered(vram__build *b, int32_t q) {
   const double scale = vram__llama_real(b->m, "attention.temperature_scale");
-  if (b->flags & VRAM__BUILD_UNIT_HEADS
+  if ((b->flags & VRAM__BUILD_UNIT_HEADS)
           ? vram__build_has_rope(b)
           : !(b->flags & VRAM__BUILD_TEMPERED) || !(scale < 0 || scale > 0))
     return q;

@@ -44,7 +44,7 @@ static int32_t vram__build_add(vram__build *b, int32_t x, int32_t y, int is_seco
 
 /* What is added to the residual, in a scale of the model's own. */
 static int32_t vram__build_scaled(vram__build *b, int32_t a) {
-  return b->flags & VRAM__BUILD_SCALE_SUMS ? vram__build_map(b, a, -1) : a;
+  return (b->flags & VRAM__BUILD_SCALE_SUMS) ? vram__build_map(b, a, -1) : a;
 }
 
 /* Names of the norms of a layer: behind attention, before the feed-forward, behind it. */

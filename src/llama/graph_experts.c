@@ -36,7 +36,7 @@ static int32_t vram__build_between(vram__build *b, int32_t gate, int32_t up, uin
   if (vram__build_at(b, up)->ne[0] == 2 * width)
     return vram__build_glu(b, up, -1, width);
   up = vram__build_map(b, up, -1);
-  return b->flags & VRAM__BUILD_RELU_SQUARED ? vram__build_map(b, up, -1) : up;
+  return (b->flags & VRAM__BUILD_RELU_SQUARED) ? vram__build_map(b, up, -1) : up;
 }
 
 /* bitnet has a norm before the last matrix. */
@@ -123,7 +123,7 @@ static vram__build_router vram__build_route(vram__build *b, int32_t x, int32_t l
   r.sum = r.clamped = -1;
   r.logits =
       logits >= 0 ? logits : vram__build_linear(b, x, "ffn_gate_inp.weight", "ffn_gate_inp.bias");
-  r.probs = b->flags & VRAM__BUILD_LATE_SOFTMAX ? r.logits : vram__build_map(b, r.logits, -1);
+  r.probs = (b->flags & VRAM__BUILD_LATE_SOFTMAX) ? r.logits : vram__build_map(b, r.logits, -1);
   r.biased = vram__build_bias(b, r.probs, "exp_probs_b.bias");
   r.biased = vram__build_bias(b, r.biased, "exp_probs_b"); /* hy_v3 calls it so */
   i = b->m->n_expert_group > 1 ? vram__build_grouped(b, r.biased) : r.biased;
@@ -336,5 +336,5 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
                                "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
-  return b->flags & VRAM__BUILD_HALVES ? vram__build_map(b, sum, -1) : sum;
+  return (b->flags & VRAM__BUILD_HALVES) ? vram__build_map(b, sum, -1) : sum;
 }

@@ -39,10 +39,10 @@ VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
 VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   const vram__llama_layer *y = b->m->layer + b->il;
   int32_t i = x, before = x;
-  if (y->n_head)
+  if (y->n_head) {
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
-  if (y->n_head)
     i = y->n_head_kv ? vram__build_mix(b, i) : vram__build_linear(b, i, "attn_output.weight", NULL);
+  }
   if (!y->n_ff)
     return before;
   if (is_last) {

@@ -354,7 +354,7 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
   int32_t i;
   if (b->positions < 0)
     b->positions =
-        vram__build_input(b, b->tokens * (b->flags & VRAM__BUILD_FOUR_POSITIONS ? 16 : 4));
+        vram__build_input(b, b->tokens * ((b->flags & VRAM__BUILD_FOUR_POSITIONS) ? 16 : 4));
   i = vram__build_map(b, a, b->positions);
   vram__build_source(b, i, vram__build_factors(b));
   return i;

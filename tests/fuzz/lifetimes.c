@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       a.offsets = 1;
       arena_json(&a, &s, &r, 1, 0);
       arena_csv(&a, &s);
-      arena_text(&a, &s, &r, 1, 0, 0);
+      arena_text(&a, &s, &r, 1, 0);
     } else
       MUST(e.code && *e.text && e.line <= s.n);
     free(scratch);
