@@ -105,6 +105,15 @@ sed 's/"sample_size": [0-9]*/"sample_size": [16, 24]/' $golden/tiny-sd/unet/conf
 ./vram estimate $work/sd --json >$work/json
 if grep -q '"height":64,"width":96,' $work/json; then ok; else bad "a list of sides: $(cat $work/json)"; fi
 
+# only a VAE, and no denoiser that is known; with slices it decodes one image after the other: what
+# diffusers 0.42 had allocated at its peak beside the parameters, for latents of [4,4,16,16]
+mkdir -p $work/alone/vae
+echo '{"_class_name":"StableDiffusionPipeline","vae":["diffusers","AutoencoderKL"]}' >$work/alone/model_index.json
+echo '{"_class_name":"AutoencoderKL","block_out_channels":[32,64],"layers_per_block":1,"down_block_types":
+["DownEncoderBlock2D","DownEncoderBlock2D"],"up_block_types":["UpDecoderBlock2D","UpDecoderBlock2D"]}' >$work/alone/vae/config.json
+./vram estimate $work/alone --batch 4 --height 32 --width 32 --vae-slicing --json >$work/json
+if [ "$(all step_bytes)" = "34004992 " ]; then ok; else bad "slices: $(cat $work/json)"; fi
+
 # variants and shards: the same tensors under other names
 damaged
 cd $work/sd

@@ -645,6 +645,11 @@ static void unwritten(void) {
   vram_sink sink = {text_add, NULL};
   EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type codegen");
+  EQUAL(write_text("{\"model_type\":\"mamba\"}", UINT64_C(1) << 40), VRAM_ERR_LIMIT);
+  TEXT(error.text, "more than 4096 tokens (S), which a scan takes one by one: mamba");
+  EQUAL(write_text("{\"model_type\":\"jamba\"}", 4097), VRAM_ERR_LIMIT);
+  EQUAL(write_text("{\"model_type\":\"mamba\",\"num_hidden_layers\":257}", 0), VRAM_ERR_LIMIT);
+  TEXT(error.text, "more than 1048576 rounds of scans, tokens (S) times layers: mamba");
   EQUAL(write_text("{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}", 0), VRAM_ERR_UNSUPPORTED);
   EQUAL(write_text("{\"model_type\":\"llama\",\"attention_dropout\":1.5}", 0), VRAM_ERR_VALUE);
   EQUAL(write_text("{\"model_type\":\"gpt2\",\"reorder_and_upcast_attn\":true}", 0),

@@ -703,7 +703,73 @@ static void test_known(void) {
   EQUAL(known("llama", "output.scale"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.1.another.weight"),
         VRAM_LLAMA_EXACT); /* of no layer that is computed */
+  EQUAL(known("llama", "blk.0.ffn_gate_inp.weight"), VRAM_LLAMA_FLOOR); /* without experts */
+  EQUAL(known("gemma3n", NULL), VRAM_LLAMA_FLOOR); /* without embeddings of each layer */
   EQUAL(known("a-new-one", NULL), VRAM_LLAMA_FLOOR);
+}
+
+/* Files that lack a size which graphs divide by, or a part of a layer: no graph, and no crash. */
+static void test_lacking(void) {
+  static const uint64_t one[1] = {1}, words[1] = {256}, size[2] = {256, 256};
+  static const struct {
+    const char *arch, *key;
+    uint64_t value;
+    const char *weight[3];
+  } files[] = {
+      {"rwkv6", "ssm.state_size", 1, {"attn_norm.weight", NULL, NULL}},
+      {"rwkv7", "rescale_every_n_layers", UINT64_C(1) << 32, {"time_mix_w0.weight", NULL, NULL}},
+      {"qwen3next", "ssm.time_step_rank", 4, {"attn_qkv.weight", "ssm_ba.weight", NULL}},
+      {"falcon-h1", "attention.key_length", 0, {"attn_q.weight", NULL, NULL}},
+      {"nemotron_h", "feed_forward_length", 9, {"attn_norm.weight", "attn_q.weight", NULL}},
+      {"deepseek2",
+       "attention.shared_kv_layers",
+       1,
+       {"attn_q.weight", "attn_kv_a_mqa.weight", "ffn_norm.weight"}},
+      {"deepseek32",
+       "attention.kv_lora_rank",
+       8,
+       {"attn_q_a.weight", "indexer.attn_q_b.weight", NULL}},
+  };
+  char name[64];
+  size_t i, k;
+  vram_llama_options o;
+  vram_llama_report r;
+  memset(&o, 0, sizeof o);
+  for (i = 0; i < sizeof files / sizeof *files; i++) {
+    snprintf(test_where, sizeof test_where, "%s %s", files[i].arch, files[i].key);
+    caches(files[i].arch, 4);
+    snprintf(name, sizeof name, "%s.%s", files[i].arch, files[i].key);
+    key(name, files[i].value);
+    if (strstr(files[i].arch, "deepseek")) {
+      snprintf(name, sizeof name, "%s.attention.key_length_mla", files[i].arch);
+      key(name, 64);
+    }
+    for (k = 0; k < 12; k++)
+      if (files[i].weight[k / 4]) {
+        snprintf(name, sizeof name, "blk.%d.%s", (int)(k % 4), files[i].weight[k / 4]);
+        tensor(name, "f32", size, 2);
+      }
+    CHECK(finish());
+    EQUAL(count(&o).compute, VRAM_LLAMA_FLOOR);
+  }
+  *test_where = 0;
+  caches("llama", 1); /* a table of words of one axis, which is taken for a matrix */
+  tensor("token_embd.weight", "q4_0", words, 1);
+  CHECK(finish());
+  o.is_cpu = 1;
+  r = count(&o);
+  EQUAL(buffer(&r, "CPU")->model_bytes, 160);
+  o.is_cpu = 0;
+  for (i = 0; i < 2; i++) { /* one layer, which has a state; weights without axes */
+    begin(i ? "plamo2" : "kimi-linear");
+    key(i ? "plamo2.block_count" : "kimi-linear.block_count", 1);
+    key(i ? "plamo2.embedding_length" : "kimi-linear.embedding_length", 256);
+    key(i ? "plamo2.context_length" : "kimi-linear.context_length", 4096);
+    tensor(i ? "blk.0.ssm_dt.weight" : "blk.0.attn_q.weight", "f32", one, 0);
+    tensor("per_layer_token_embd.weight", "f32", one, 0);
+    CHECK(finish());
+    EQUAL(count(&o).context_bytes, 0);
+  }
 }
 
 static void refused(const vram_llama_options *o, vram_result code, const char *text) {
@@ -771,6 +837,7 @@ int main(int argc, char **argv) {
   test_rope_moved();
   test_extra();
   test_known();
+  test_lacking();
   test_refused();
   return test_done("test_llama");
 }

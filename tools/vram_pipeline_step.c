@@ -203,11 +203,11 @@ static uint64_t hidden_of(const vram_graph *g, vram_dtype dtype) {
 uint64_t pipeline_held(const pipeline *p, const pipeline_part *part, int at_most) {
   const int role = role_of(part);
   const uint64_t twice = doubles(p) ? 1 : 0, image = p->image_bytes, noise = p->noise_bytes,
-                 text = p->text_bytes, predicted = twice ? noise + noise / 2 : noise,
-                 latents = (image >> twice) / vram_dtype_get_info(p->image_dtype)->block_bytes * 4;
-  uint64_t n = 0;
-  if (!p->call || !image)
+                 text = p->text_bytes, predicted = twice ? noise + noise / 2 : noise;
+  uint64_t n = 0, latents;
+  if (!p->call || !image) /* of no denoiser that is known */
     return 0;
+  latents = (image >> twice) / vram_dtype_get_info(p->image_dtype)->block_bytes * 4;
   if (role == IS_DENOISER)
     n = predicted + (twice ? image / 2 + text / 2 : 0);
   else if (role == IS_VAE)
@@ -239,8 +239,6 @@ static int text_step(pipeline *p, job *j, pipeline_part *part, char *text, size_
     const uint64_t wide = j->o.dtype == part->loaded ? 0 : r.params_bytes / 2;
     vram_parameters sum;
     vram_step_parameters(&l.g, &j->o, &sum);
-    if (role == IS_VAE && p->vae_slicing && p->batch > 1)
-      part->step_bytes = sliced(part->step_bytes, &l.g, (vram_dtype)j->o.dtype, (uint64_t)p->batch);
     if (role == IS_DENOISER)
       arguments_of(p, &l.g, (vram_dtype)j->o.dtype);
     else if (role == IS_TEXT)
@@ -248,6 +246,8 @@ static int text_step(pipeline *p, job *j, pipeline_part *part, char *text, size_
     part->buffers_bytes = r.buffers_bytes;
     part->beside_bytes = buffers_beside(part, r.buffers_bytes, r.params_bytes - wide);
     part->step_bytes = r.peak_requested_bytes - r.params_bytes - r.buffers_bytes + wide;
+    if (role == IS_VAE && p->vae_slicing && p->batch > 1)
+      part->step_bytes = sliced(part->step_bytes, &l.g, (vram_dtype)j->o.dtype, (uint64_t)p->batch);
     part->has_step = 1;
     if (!part->has_weights) {
       part->params = sum.trainable + sum.frozen;

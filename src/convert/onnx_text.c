@@ -333,9 +333,11 @@ static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *
   uint64_t numel = node->inner_numel;
   const vram_file_node *first = m->f->node_first;
   const vram_file_tensor *t;
+  if (!node->inner_nodes)
+    return numel;
   while (first && !first->inner_nodes)
     first = first->next;
-  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+  for (t = node == first ? m->f->tensor_first : NULL; t; t = t->next) {
     const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
     if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
       numel = vram__sum_or_overflow(numel, t->numel);

@@ -60,7 +60,7 @@ VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
     reserved += vram__serve_has(s, VRAM_KV_LATENT)
                     ? 1536.0
                     : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
-  if (device > 60 * 1024 && reserved < 10 * 1024)
+  if (device > 60.0 * 1024 && reserved < 10 * 1024)
     reserved = 10 * 1024;
   share = device > reserved ? (device - reserved) / device : 0;
   return (double)(uint64_t)vram__serve_rounded(share * 1000 + 0.5) / 1000;

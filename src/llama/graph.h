@@ -61,14 +61,12 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small */
+  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
 /* graph_alloc.c */
 VRAM__FN void vram__heap_begin(vram__graph_heap *h, uint64_t alignment);
-VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes);
-VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes);
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
@@ -195,17 +193,6 @@ typedef struct vram__build_qkv {
   int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
-/* v: a node to be multiplied with, or -1; k too. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask, bias;
-  uint64_t head_k, head_v, n_head, cells, streams;
-  vram_dtype type_k, type_v;
-  const char *decompress; /* a weight that takes the result of each head apart */
-} vram__build_heads;
-
-VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
-VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
 VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
 VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
@@ -235,6 +222,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 /* graph_delta.c */
 VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
+
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
@@ -270,7 +258,6 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
-VRAM__FN int vram__build_has_rows(const vram__build *b);
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,

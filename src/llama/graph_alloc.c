@@ -22,7 +22,7 @@ static void vram__heap_remove(vram__graph_heap *h, uint32_t at) {
 
 /* Where so many bytes are placed: in the smallest block that has them, of equals the later one; in
    the last block only if no other has them. VRAM_OVERFLOW: nowhere. */
-VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
+static uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
   uint32_t best = h->n - 1;
   uint64_t at;
   if (bytes > VRAM_MAX_BYTES / 2)
@@ -53,7 +53,7 @@ static void vram__heap_join(vram__graph_heap *h, uint32_t at) {
 
 /* Gives back what was taken, and joins it with its neighbours, as ggml_dyn_tallocr_free_bytes does:
    what has no bytes may become a block that keeps others apart. 0: there are too many blocks. */
-VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
+static int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
   uint32_t at = 0;
   bytes = vram__round_up_u64(bytes, h->alignment);
   for (uint32_t i = 0; i < h->n; i++) {

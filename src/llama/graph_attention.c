@@ -2,6 +2,14 @@
    (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 #include "llama/graph.h"
 
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells, streams;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
   const vram__graph_node *n = vram__build_at(b, a);
@@ -160,7 +168,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
 }
 
 /* Softmax over all scores, then V: without flash attention. */
-VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
@@ -246,7 +254,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   return end == VRAM_OVERFLOW ? end : end - result;
 }
 
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
+static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -278,7 +286,7 @@ VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells)
   return b->mask[cache];
 }
 
-VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
+static vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_heads h;
   h.q = q;
@@ -429,7 +437,7 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
   const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
   const uint64_t width = vram__build_at(b, a)->ne[0];
   int32_t gate;
-  if (!t)
+  if (!t || !vram__build_width(t))
     return a;
   gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
   if (vram__build_width(t) == width)
@@ -530,6 +538,8 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
+  if (turned > y->head_k)
+    b->g->is_full = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);

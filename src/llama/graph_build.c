@@ -17,7 +17,7 @@ typedef struct vram__build_row {
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
 /* Are output rows chosen in the last layer, and not behind it? */
-VRAM__FN int vram__build_has_rows(const vram__build *b) {
+static int vram__build_has_rows(const vram__build *b) {
   return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
 }
 
@@ -26,6 +26,10 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
+  if (m->layer[m->layer[b->il].reads].cache < 0) {
+    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    return x;
+  }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
@@ -396,7 +400,8 @@ static uint64_t vram__build_deep(const vram__build *b) {
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
-      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
+      b, vram__product_or_overflow(vram__product_or_overflow(b->tokens * 4, b->m->n_embd),
+                                   vram__sum_or_overflow(1, vram__build_deep(b))));
   i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -432,16 +437,28 @@ static void vram__build_all(vram__build *b) {
 
 /* ---- entry ---- */
 
+/* Has a recurrent layer a rule, and the sizes that the rule divides by? */
+static int vram__build_has_state(const vram__llama *m) {
+  const vram__build_part state = vram__build_row_of(m)->state;
+  if (!state)
+    return m->row->memory == VRAM__LLAMA_RECURRENT && m->wkv_head_size;
+  return state != vram__build_kimi || m->kda_head_size;
+}
+
 /* Is this layer one that is built here? */
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
-  const vram__llama_layer *y = m->layer + i;
-  if (y->is_recurrent)
-    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
-  if (y->cache < 0 && y->reads != i)
-    y = m->layer + y->reads;
-  if (y->cache < 0)
-    return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
-  return y->head_k && y->head_v;
+  const vram__llama_layer *y = m->layer + i, *of = m->layer + y->reads;
+  if (y->is_recurrent && !vram__build_has_state(m))
+    return 0;
+  if (y->is_recurrent && !(m->row->flags & VRAM__LLAMA_ALL_KV))
+    return 1;
+  if (y->cache < 0 && (m->head_k_mla || (m->row->flags & VRAM__LLAMA_TWO_STACKS)))
+    return 0; /* these share none */
+  if (m->head_k_mla && y->n_rot > m->head_k_mla)
+    return 0;
+  if (of->cache < 0) /* a feed-forward's */
+    return m->row->memory == VRAM__LLAMA_HYBRID && !(m->row->flags & VRAM__LLAMA_ALL_KV);
+  return y->head_k && y->head_v && of->head_k && of->head_v;
 }
 
 /* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
@@ -547,6 +564,8 @@ static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void 
     return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
+  if (!g->cap)
+    return NULL;
   g->heap = (vram__graph_heap *)(void *)(g + 1);
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);

@@ -62,7 +62,7 @@ static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
 /* Q or K with as many heads as V; qwen35 leaves that to the op. */
 static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
   const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
-  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+  if (!group || group == heads || !vram__build_weight(b, "ssm_ba.weight"))
     return a;
   a = vram__build_view(b, a, width, 1, group * b->tokens);
   a = vram__build_node(b, width, heads / group, group * b->tokens, a);

@@ -45,8 +45,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
-                           "swiglu_clamp_shexp");
+  up = vram__build_between(b, gate, up, down ? vram__llama_columns(down) : 0, "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -214,8 +213,21 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
     return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  if (up < 0) {
+    b->g->is_full = 1; /* a router without experts */
+    return x;
+  }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
   return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
+}
+
+/* What experts made of x through their last matrix. */
+static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
+                                const vram__build_experts *e) {
+  const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
+  if (i < 0)
+    b->g->is_full = 1; /* experts without one */
+  return i < 0 ? x : i;
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -236,7 +248,7 @@ static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_
   int32_t i = vram__build_view(b, x, width, 1, rows);
   i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
   i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
-  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  i = vram__build_last(b, i, r->chosen, e);
   vram__build_expand(b, i);
   return vram__build_add_up(b, i, width, rows);
 }
@@ -251,7 +263,7 @@ static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
     return vram__build_weighed(b, x, &r, e);
   view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
-  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
+  down = vram__build_last(b, up, r.chosen, e);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
   scale = vram__build_expert_scale(b, r.chosen, rows);
   first = scale < 0 ? down : vram__build_map(b, down, scale);
@@ -320,7 +332,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+  shared = vram__build_between(b, gate, shared, down ? vram__llama_columns(down) : 0,
                                "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));

@@ -10,7 +10,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
   int32_t i, made;
   if (!t)
     return;
-  all = (uint64_t)t->size[t->ndim - 1];
+  all = vram__llama_columns(t);
   width = all / layers;
   i = vram__build_node(b, all, b->tokens, 1, -1);
   vram__build_taken(b, i, t);
@@ -30,7 +30,12 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 
 /* A layer's own embeddings, gated by what it made. */
 static int32_t vram__build_own(vram__build *b, int32_t x) {
-  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  uint64_t width;
+  if (b->each_layer < 0) {
+    b->g->is_full = 1; /* gemma3n without them */
+    return x;
+  }
+  width = vram__build_at(b, b->each_layer)->ne[0];
   x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
   x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
   x = vram__build_linear(b, x, "proj.weight", NULL);

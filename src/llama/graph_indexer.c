@@ -34,7 +34,11 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   int32_t q, k, w, i;
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
-  heads = head ? vram__build_width(t) / head : 0;
+  if (!head || c + 1 != (int32_t)b->m->ncache) {
+    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    return;
+  }
+  heads = vram__build_width(t) / head;
   cells = b->m->cache[c].cells;
   streams = b->m->cache[c].streams;
   each = streams ? b->tokens / streams : 0;

@@ -187,8 +187,7 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
 
 /* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
-  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  const uint64_t n0 = vram__llama_columns(t), n1 = vram__build_width(t), all = t->numel;
   vram__graph_node *n;
   int32_t i;
   for (uint32_t k = b->layer_first; k < b->g->nnode; k++)

@@ -46,7 +46,7 @@ static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, c
 /* chameleon: logits again, with those of 8192 words of images set. */
 static int32_t vram__build_without_images(vram__build *b, int32_t x) {
   const vram__graph_node *n = vram__build_at(b, x);
-  const int32_t set = vram__build_input(b, 8192 * 4);
+  const int32_t set = vram__build_input(b, UINT64_C(8192) * 4);
   int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
   vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
   vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
@@ -93,8 +93,8 @@ static int32_t vram__build_rank(vram__build *b, int32_t x) {
   const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
   const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
   const double said = vram__llama_real(b->m, "classifier.pooling_type");
-  x = vram__build_of_sequences(b, x,
-                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  const int mean = VRAM_LLAMA_POOLING_MEAN - 1; /* as files number it */
+  x = vram__build_of_sequences(b, x, said > 0 ? said >= mean && said < mean + 1 : is_modern);
   if (vram__build_global(b, "cls.weight")) {
     x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
     if (norm) {

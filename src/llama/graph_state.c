@@ -189,7 +189,7 @@ VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   all = vram__build_linear(b, x, "ssm_x.weight", NULL);
   s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
   s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
-  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_slice(b, all, dt ? vram__llama_columns(dt) : 0);
   s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
   s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
   s.x = vram__build_view(b, x, head, heads, b->tokens);

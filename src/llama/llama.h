@@ -133,6 +133,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN uint64_t vram__llama_columns(const vram_file_tensor *t);
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
 VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                  const vram_file_tensor *t, int32_t device, int is_matrix);

@@ -42,6 +42,11 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
+/* The innermost size; a tensor without axes has one column. */
+VRAM__FN uint64_t vram__llama_columns(const vram_file_tensor *t) {
+  return t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+}
+
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = t->name_len && *t->name == *with ? vram__text_len(with) : UINT32_MAX;
   return t->name_len >= n && vram__text_equal(t->name, with, n);
@@ -94,7 +99,7 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
 /* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
    is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
 static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
-  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t columns = vram__llama_columns(t);
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
@@ -116,6 +121,8 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
+  if (t->ndim < 2) /* a table of words may be, and is taken for a matrix */
+    return 0;
   if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
@@ -124,7 +131,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
 /* Has a device a kernel for what this weight is used in? */
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
   if (vram__llama_is_input(t))
-    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+    return t->dtype != VRAM_IQ4_NL || vram__llama_columns(t) % 256 == 0;
   return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
          vram__llama_is_scanned(l, t);
 }
@@ -176,7 +183,7 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
 VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                  const vram_file_tensor *t, int32_t device, int is_matrix) {
-  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t columns = vram__llama_columns(t);
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(

@@ -1259,7 +1259,7 @@ static uint64_t vram__denoiser_operand(vram__hf_pen *w, const char **at) {
   return vram__denoiser_get(w, *s);
 }
 
-/* An expression, from left to right. Numbers are of keys, each below 2^20. */
+/* An expression, from left to right: products are at most 2^40. */
 static uint64_t vram__denoiser_expression(vram__hf_pen *w, const char *s) {
   const uint64_t most = UINT64_C(1) << 40;
   uint64_t n = vram__denoiser_operand(w, &s);
@@ -1304,8 +1304,10 @@ static void vram__denoiser_numbers(vram__hf_pen *w, const char *s) {
       vram__diffusers_flag(w, letter, vram__hf_bool(&w->h, text, 0));
     } else if (how == '=' || !vram__denoiser_get(w, letter))
       vram__diffusers_number(w, letter, vram__denoiser_value(w, text));
-    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result)
-      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", "");
+    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result) {
+      vram__denoiser_word(text, ":", text, sizeof text);
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", text);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
-   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
-   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; o:
+   the last layer lets go of the embedding, which a pooler keeps; $E width of the embedding, $y
+   types of tokens
  */
 #include "read/read.h"
 

@@ -5,8 +5,7 @@
 
 /* clang-format off */
 static const vram__hf_part vram__hf_state_parts[] = {
-  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
-     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts ---- */
   {"mamba2_decay",
     "parameter %MA_log shape=[$H]\n"
     "to %Mto %MA_log dtype=f32\n"
@@ -212,7 +211,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
     NULL},
-  /* FalconH1RMSNormGated; ~: before the gate */
+  /* FalconH1RMSNormGated; 'p: before the gate */
   {"h1_norm",
     "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
     "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
@@ -279,7 +278,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop{l %x} @mul @mul_2\n"
     "~x|@add_2\n",
     NULL},
-  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  /* ---- Mamba. 'j: Jamba's norms of what x_proj gives, 'f: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
     "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
@@ -519,7 +518,6 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
 };
 
-/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
   {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
     "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},

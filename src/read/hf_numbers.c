@@ -105,7 +105,14 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
 static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
   vram__hf_ssm s;
+  if (tokens > VRAM__HF_MAX_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 4096 tokens (S), which a scan takes one by one: ", w->c.family);
+  else if (tokens * w->c.layers > VRAM__HF_ALL_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 1048576 rounds of scans, tokens (S) times layers: ", w->c.family);
   vram__hf_mamba_sizes(&w->h, &s);
   if (!s.inner || !s.state || !s.kernel || !s.rank) {
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
@@ -137,9 +144,6 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
-  const vram_file_value *const clip = vram__hf_value(h, "clip_qkv");
-  if (clip && clip->kind != VRAM_VALUE_NULL && vram__hf_has(h, VRAM__HF_QK_FULL))
-    vram__hf_refuse(w, "queries, keys and values that are clipped: ", "clip_qkv");
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
   if (vram__hf_has(h, VRAM__HF_CORRECTION)) {

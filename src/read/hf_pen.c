@@ -3,12 +3,12 @@
      @       the path of the layer, "model.layers.3."
      $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
              Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
-             m their width, 2 twice it, z size of a norm
+             m their width; and those below
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
-             hf_lines_state.c and hf_lines_latent.c
+             mixers and experts, a set of their own
      <name|argument|...>       a part, where %1, %2, ... are the arguments
      <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
@@ -18,9 +18,68 @@
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D
-   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
-   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
-   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
+
+   Numbers of decoders and encoders (hf_text.c)
+     $N $S   sequences, tokens                  $2 $3 $6   2m, 3h, 2i
+     $p $y   learned positions, token types     $4 $5 $9   (n+2k)d, (n+k)d, 3d
+     $E $7   width of the embedding, classes    $R $#      what is rotated, number of a round
+   of parts, which may take the place of those above (hf_numbers.c says what they are)
+     $a $b $c $f $j $x $y $B $O        latent attention
+     $s $E $G $U                       experts: their shared width, groups of them
+     $l $I $L $P $o $x $*              mixers
+     $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
+   and of a generation (hf_generate.c): $F $M $T $W $s $w
+
+   Names
+     %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
+     %I %L   the tokens; how many keys there are        %s %T   a mask; the dtype of a result
+     %q %k %v %K %V   what is new of queries, keys and values; all keys and values
+     %j %f   what is rotated, and what comes of it      %l      what keys and values came of
+     %D %C %S %9   p of dropout                         %d %z   what a norm lets go of, its size
+     %b %c %g %o %u %y %w %W %E %F %H %X   of some parts, which say it
+     %J %P %U %Y %Z   of a generation (hf_generate.c)
+
+   Flags of a row (behind a ': those of mixers and experts)
+     n  nothing is rotated                      7  a part of a head may be
+     N  some layers do not rotate               ^  only layers that slide do
+     s  neighbours are rotated                  ?  angles stay f32
+     R  other angles where windows slide        5  a mask of windows is made always
+     q  norms of heads before they become       Q  and behind that
+        an axis of their own                    4  norms of queries and keys
+     K  weights of experts are made to sum 1    X  Mixtral's router
+     L  gelu means the default                  U  a fused matrix is activated
+     Y  sums of what is multiplied (Granite)    H  the head has a bias
+     V  logits are capped                       M  logits are multiplied
+     Z  attention is capped; of GPT-NeoX: it stands beside the MLP, not before it
+     e  attention is eager                      r  OPT
+     x  positions are defined last (RoBERTa)
+     't S is a number in the text               'l the head takes the model's dtype
+     'h Falcon-H1                               'j Jamba
+     'f Falcon-Mamba                            'p neighbours are rotated (latent attention)
+     'g routers are defined before norms        'k a mask of windows is made always
+     'w matrices of experts lie the other way, with biases
+   Flags of a config.json
+     b o u  biases of queries, keys and values; of what follows attention; of the MLP. Of an
+        encoder: b the embedding has a width of its own, o the last layer lets go of it
+     T  the head is tied                        J  all of a head is rotated
+     g  fewer heads of keys                     /  one of them
+     6  one group of experts                    h i  layers of full attention, such that slide
+     F O  masks of both are made                W  the window is not longer than S
+     m t v  an encoder's head of words, of classes; it has a pooler
+     D C S 9  dropout of attention, of what blocks give, of the embedding, of a head
+     _ - + =  that it is 0, so that what goes in is what comes out
+     'c  queries are compressed; of mixers: a convolution without bias
+     'b 'o 'u  biases of what goes into a mixer, comes out, of a short convolution
+     'n 'p  a norm, and that it stands before the gate
+     'r  residuals are f32                      's 'v  one chunk; the last one is not full
+   Flags of a layer
+     P  it does not rotate                      y  it slides
+     w  it has a mask                           l  it is not the first one
+     8  it has experts                          'm  a mixer stands for attention
+   of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
+   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+
+   Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 #include "read/read.h"
 
 /* ---- parts ---- */

@@ -301,7 +301,6 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
   *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
@@ -420,6 +419,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return w->h.result;
   }
   vram__hf_set(w, 'e', w->c.family);
+  if (vram__hf_has(&w->h, VRAM__HF_VISION))
+    vram__hf_say(w, NULL, "# the decoder alone, without the vision tower and its projector\n", "");
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"

@@ -504,7 +504,10 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
-/* hf_numbers.c */
+/* hf_numbers.c. Rounds of a scan: a line of `stack` has an input for each (VRAM__MAX_INPUTS), and
+   all layers together as many as 256 of them with so many tokens. */
+enum { VRAM__HF_MAX_ROUNDS = 4096 };
+#define VRAM__HF_ALL_ROUNDS (UINT32_C(256) * VRAM__HF_MAX_ROUNDS)
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
