@@ -56582,7 +56582,7 @@ VRAM__FN double vram__sglang_fraction(const vram__serve *s) {
     reserved += vram__serve_has(s, VRAM_KV_LATENT)
                     ? 1536.0
                     : 8.0 * (double)vram__sglang_prefill_graphs(chunk);
-  if (device > 60 * 1024 && reserved < 10 * 1024)
+  if (device > 60.0 * 1024 && reserved < 10 * 1024)
     reserved = 10 * 1024;
   share = device > reserved ? (device - reserved) / device : 0;
   return (double)(uint64_t)vram__serve_rounded(share * 1000 + 0.5) / 1000;
@@ -57178,9 +57178,10 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 #define VRAM__HF_ROTARY_HALF UINT64_C(0x800000000000)
 #define VRAM__HF_ROTARY_QUARTER UINT64_C(0x1000000000000)
 /* hf_pair.c: families that are counted there */
-#define VRAM__HF_PAIR UINT64_C(0x2000000000000)   /* an encoder and a decoder */
-#define VRAM__HF_TOWERS UINT64_C(0x4000000000000) /* encoders of images, or of texts beside them   \
-                                                   */
+#define VRAM__HF_PAIR UINT64_C(0x2000000000000) /* an encoder and a decoder */
+#define VRAM__HF_TOWERS                                                                            \
+  UINT64_C(0x4000000000000) /* encoders of images, or of texts beside them                         \
+                             */
 #define VRAM__HF_T5 UINT64_C(0x8000000000000)
 #define VRAM__HF_GATED UINT64_C(0x10000000000000)     /* where feed_forward_proj is missing */
 #define VRAM__HF_EACH_BIAS UINT64_C(0x20000000000000) /* each layer has biases of positions */
@@ -57384,7 +57385,10 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
-/* hf_numbers.c */
+/* hf_numbers.c. Rounds of a scan: a line of `stack` has an input for each (VRAM__MAX_INPUTS), and
+   all layers together as many as 256 of them with so many tokens. */
+enum { VRAM__HF_MAX_ROUNDS = 4096 };
+#define VRAM__HF_ALL_ROUNDS (UINT32_C(256) * VRAM__HF_MAX_ROUNDS)
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w);
 
 /* hf_text.c */
@@ -63835,8 +63839,9 @@ VRAM__FN vram__hf_book vram__hf_expert_decoders(void) {
 }
 
 /* >>read/hf_lines_encoder    lines of encoders: their parts, and of which ones the families consist
-   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; 0: the last layer, o:
-   it lets go of the embedding, which a pooler keeps; $E width of the embedding, $y types of tokens
+   (hf_lines.c). m: a masked language model, t: of classes, v: with a pooler; o:
+   the last layer lets go of the embedding, which a pooler keeps; $E width of the embedding, $y
+   types of tokens
  */
 
 /* clang-format off */
@@ -64247,8 +64252,7 @@ VRAM__FN vram__hf_book vram__hf_latent_decoders(void) {
 
 /* clang-format off */
 static const vram__hf_part vram__hf_state_parts[] = {
-  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts; c: a convolution without
-     bias, =: Falcon-H1, with a norm (,), v: the last chunk is not full, /: there is one chunk ---- */
+  /* ---- Mamba-2. %M: the path of a mixer, %g: what goes into its parts ---- */
   {"mamba2_decay",
     "parameter %MA_log shape=[$H]\n"
     "to %Mto %MA_log dtype=f32\n"
@@ -64454,7 +64458,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop %g %Mneg %Msplit.0 %Msplit.2 %Mto_2 %Mtranspose_1 %Msplit.0_1 %Msplit.1_1 "
     "%Msplit.2_1 %Madd_2{'v %o} %Mgated\n",
     NULL},
-  /* FalconH1RMSNormGated; ~: before the gate */
+  /* FalconH1RMSNormGated; 'p: before the gate */
   {"h1_norm",
     "{!'p<h1_gate>to %Mnorm.to %Mnorm.gated dtype=f32\n}"
     "{'pto %Mnorm.to %Mview_3 dtype=f32\n}"
@@ -64521,7 +64525,7 @@ static const vram__hf_part vram__hf_state_parts[] = {
     "drop{l %x} @mul @mul_2\n"
     "~x|@add_2\n",
     NULL},
-  /* ---- Mamba. +: Jamba's norms of what x_proj gives, -: Falcon-Mamba's, without weights ---- */
+  /* ---- Mamba. 'j: Jamba's norms of what x_proj gives, 'f: Falcon-Mamba's, without weights ---- */
   {"mamba_mixer",
     "linear %Min_proj %n out_features=$l{!'b bias=0}\n"
     "transpose %Mtranspose %Min_proj dim0=1 dim1=2\n"
@@ -64761,7 +64765,6 @@ static const vram__hf_part vram__hf_state_parts[] = {
     NULL},
 };
 
-/* flags: * lines or sizes follow from the number of tokens, which is written as a number */
 static const vram__hf_lines vram__hf_state_rows[] = {
   {"mamba2", "n'tl", "hidden_act", "silu", "rms", "<mamba2_embedding>", "<mamba2_layer>",
     "{'r~T|f32\n}&%Bnorm_f|%x|n|$h|+%e\n", 0, 0},
@@ -64895,7 +64898,14 @@ static void vram__hf_mamba2_numbers(vram__hf_pen *w) {
 
 /* The same of Mamba: * the rank of time steps, x what x_proj gives. */
 static void vram__hf_mamba_numbers(vram__hf_pen *w) {
+  const uint64_t tokens = *vram__hf_number_of(w, 'S');
   vram__hf_ssm s;
+  if (tokens > VRAM__HF_MAX_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 4096 tokens (S), which a scan takes one by one: ", w->c.family);
+  else if (tokens * w->c.layers > VRAM__HF_ALL_ROUNDS)
+    vram__hf_fail(&w->h, VRAM_ERR_LIMIT,
+                  "more than 1048576 rounds of scans, tokens (S) times layers: ", w->c.family);
   vram__hf_mamba_sizes(&w->h, &s);
   if (!s.inner || !s.state || !s.kernel || !s.rank) {
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "no state space has such sizes of ",
@@ -64927,9 +64937,6 @@ static void vram__hf_conv_numbers(vram__hf_pen *w) {
 
 VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
   vram__hf *const h = &w->h;
-  const vram_file_value *const clip = vram__hf_value(h, "clip_qkv");
-  if (clip && clip->kind != VRAM_VALUE_NULL && vram__hf_has(h, VRAM__HF_QK_FULL))
-    vram__hf_refuse(w, "queries, keys and values that are clipped: ", "clip_qkv");
   if (vram__hf_has(h, VRAM__HF_MLA))
     vram__hf_latent_numbers(w);
   if (vram__hf_has(h, VRAM__HF_CORRECTION)) {
@@ -64950,12 +64957,12 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      @       the path of the layer, "model.layers.3."
      $c      a number: h hidden, n heads, k heads of keys, d head_dim, r half of what is rotated,
              Q n*d, K k*d, i intermediate, v vocab, g n/k, e experts, t of them for a token,
-             m their width, 2 twice it, z size of a norm
+             m their width; and those below
      %c      a name: B before those of the decoder, "model."; x a layer's input, n and m what its
              norms give, y what attention adds, p and i path and input of a norm or activation, e
              the embedding, t the weights of a tied head
      {c...}  only where flag c is set, {!c...} only where it is not; {'c...}, {!'c...}: flags of
-             hf_lines_state.c and hf_lines_latent.c
+             mixers and experts, a set of their own
      <name|argument|...>       a part, where %1, %2, ... are the arguments
      <*name>, <#name>          a part for each token or each layer, whose number is $#
      ~c|name                   %c is this name from now on
@@ -64965,9 +64972,68 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      ^path|input|c             the activation
      ;path|c|D                 dropout of %c, whose name becomes the path: only where flag D is set,
                                with p=%D
-   What flags of settings say: D dropout of attention, C of what blocks give, S of the embedding, 9
-   of a head, -, +, = and _ that C, S, 9 and D are 0, so that what goes in is what comes out; /
-   there is one head of keys; ? angles stay f32; ^ only layers that slide rotate */
+
+   Numbers of decoders and encoders (hf_text.c)
+     $N $S   sequences, tokens                  $2 $3 $6   2m, 3h, 2i
+     $p $y   learned positions, token types     $4 $5 $9   (n+2k)d, (n+k)d, 3d
+     $E $7   width of the embedding, classes    $R $#      what is rotated, number of a round
+   of parts, which may take the place of those above (hf_numbers.c says what they are)
+     $a $b $c $f $j $x $y $B $O        latent attention
+     $s $E $G $U                       experts: their shared width, groups of them
+     $l $I $L $P $o $x $*              mixers
+     $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
+   and of a generation (hf_generate.c): $F $M $T $W $s $w
+
+   Names
+     %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
+     %I %L   the tokens; how many keys there are        %s %T   a mask; the dtype of a result
+     %q %k %v %K %V   what is new of queries, keys and values; all keys and values
+     %j %f   what is rotated, and what comes of it      %l      what keys and values came of
+     %D %C %S %9   p of dropout                         %d %z   what a norm lets go of, its size
+     %b %c %g %o %u %y %w %W %E %F %H %X   of some parts, which say it
+     %J %P %U %Y %Z   of a generation (hf_generate.c)
+
+   Flags of a row (behind a ': those of mixers and experts)
+     n  nothing is rotated                      7  a part of a head may be
+     N  some layers do not rotate               ^  only layers that slide do
+     s  neighbours are rotated                  ?  angles stay f32
+     R  other angles where windows slide        5  a mask of windows is made always
+     q  norms of heads before they become       Q  and behind that
+        an axis of their own                    4  norms of queries and keys
+     K  weights of experts are made to sum 1    X  Mixtral's router
+     L  gelu means the default                  U  a fused matrix is activated
+     Y  sums of what is multiplied (Granite)    H  the head has a bias
+     V  logits are capped                       M  logits are multiplied
+     Z  attention is capped; of GPT-NeoX: it stands beside the MLP, not before it
+     e  attention is eager                      r  OPT
+     x  positions are defined last (RoBERTa)
+     't S is a number in the text               'l the head takes the model's dtype
+     'h Falcon-H1                               'j Jamba
+     'f Falcon-Mamba                            'p neighbours are rotated (latent attention)
+     'g routers are defined before norms        'k a mask of windows is made always
+     'w matrices of experts lie the other way, with biases
+   Flags of a config.json
+     b o u  biases of queries, keys and values; of what follows attention; of the MLP. Of an
+        encoder: b the embedding has a width of its own, o the last layer lets go of it
+     T  the head is tied                        J  all of a head is rotated
+     g  fewer heads of keys                     /  one of them
+     6  one group of experts                    h i  layers of full attention, such that slide
+     F O  masks of both are made                W  the window is not longer than S
+     m t v  an encoder's head of words, of classes; it has a pooler
+     D C S 9  dropout of attention, of what blocks give, of the embedding, of a head
+     _ - + =  that it is 0, so that what goes in is what comes out
+     'c  queries are compressed; of mixers: a convolution without bias
+     'b 'o 'u  biases of what goes into a mixer, comes out, of a short convolution
+     'n 'p  a norm, and that it stands before the gate
+     'r  residuals are f32                      's 'v  one chunk; the last one is not full
+   Flags of a layer
+     P  it does not rotate                      y  it slides
+     w  it has a mask                           l  it is not the first one
+     8  it has experts                          'm  a mixer stands for attention
+   of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
+   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+
+   Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 
 /* ---- parts ---- */
 
@@ -66045,7 +66111,6 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
     vram__hf_set(w, 'L', "S");
   }
   *vram__hf_flag_of(w, 'l') = i != 0;
-  *vram__hf_flag_of(w, '0') = i + 1 == w->c.layers;
   *vram__hf_flag_of(w, 'o') = vram__hf_has(&w->h, VRAM__HF_ENCODER)
                                   ? i + 1 == w->c.layers && !*vram__hf_flag_of(w, 'v')
                                   : *vram__hf_flag_of(w, 'o');
@@ -66164,6 +66229,8 @@ VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *size
     return w->h.result;
   }
   vram__hf_set(w, 'e', w->c.family);
+  if (vram__hf_has(&w->h, VRAM__HF_VISION))
+    vram__hf_say(w, NULL, "# the decoder alone, without the vision tower and its projector\n", "");
   vram__hf_say(w, NULL,
                "# config.json of transformers, attention sdpa, train mode\n"
                "model %e dtype=f32\n"
@@ -68163,7 +68230,7 @@ static uint64_t vram__denoiser_operand(vram__hf_pen *w, const char **at) {
   return vram__denoiser_get(w, *s);
 }
 
-/* An expression, from left to right. Numbers are of keys, each below 2^20. */
+/* An expression, from left to right: products are at most 2^40. */
 static uint64_t vram__denoiser_expression(vram__hf_pen *w, const char *s) {
   const uint64_t most = UINT64_C(1) << 40;
   uint64_t n = vram__denoiser_operand(w, &s);
@@ -68208,8 +68275,10 @@ static void vram__denoiser_numbers(vram__hf_pen *w, const char *s) {
       vram__diffusers_flag(w, letter, vram__hf_bool(&w->h, text, 0));
     } else if (how == '=' || !vram__denoiser_get(w, letter))
       vram__diffusers_number(w, letter, vram__denoiser_value(w, text));
-    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result)
-      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", "");
+    if (!is_flag && !vram__denoiser_get(w, letter) && !w->h.result) {
+      vram__denoiser_word(text, ":", text, sizeof text);
+      vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a width or side of 0: ", text);
+    }
   }
 }
 
@@ -69575,6 +69644,7 @@ VRAM__FN vram_result vram__llama_device(const vram__llama *l, const vram_file_te
 VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_file_tensor *t,
                                             int32_t *device, vram_error *e);
 VRAM__FN int32_t vram__llama_tied_device(const vram__llama *l, const vram_file_tensor *t);
+VRAM__FN uint64_t vram__llama_columns(const vram_file_tensor *t);
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with);
 VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                  const vram_file_tensor *t, int32_t device, int is_matrix);
@@ -70849,6 +70919,11 @@ VRAM__FN void vram__llama_place(vram__llama *l) {
 
 /* ---- tensors ---- */
 
+/* The innermost size; a tensor without axes has one column. */
+VRAM__FN uint64_t vram__llama_columns(const vram_file_tensor *t) {
+  return t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+}
+
 VRAM__FN int vram__llama_begins(const vram_file_tensor *t, const char *with) {
   const uint32_t n = t->name_len && *t->name == *with ? vram__text_len(with) : UINT32_MAX;
   return t->name_len >= n && vram__text_equal(t->name, with, n);
@@ -70901,7 +70976,7 @@ VRAM__FN int vram__llama_is_multiplied(vram_dtype type) {
 /* ggml-cuda.cu, supports_op: scans and convolutions of which it has no kernel. The state of a scan
    is 16 (mamba) or 96, 128 or 256 wide (mamba2), its heads come in 128s or are of 16s. */
 static int vram__llama_is_scanned(const vram__llama *l, const vram_file_tensor *t) {
-  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t columns = vram__llama_columns(t);
   const uint64_t rows = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, state = l->ssm_d_state;
   if (vram__llama_holds(t, ".ssm_conv1d.weight") || vram__llama_holds(t, ".shortconv.conv."))
     return rows % 128 == 0;
@@ -70923,6 +70998,8 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
   if (t->dtype != VRAM_Q4_0 && t->dtype != VRAM_Q4_K && t->dtype != VRAM_MXFP4 &&
       t->dtype != VRAM_IQ4_NL)
     return 0;
+  if (t->ndim < 2) /* a table of words may be, and is taken for a matrix */
+    return 0;
   if (t->ndim == 3 && !vram__llama_holds(t, "_exps.") && !vram__llama_holds(t, "_chexps."))
     return 0;
   return t->size[t->ndim - 2] % 8 == 0;
@@ -70931,7 +71008,7 @@ static int vram__llama_is_repacked(const vram_file_tensor *t) {
 /* Has a device a kernel for what this weight is used in? */
 VRAM__FN int vram__llama_is_run(const vram__llama *l, const vram_file_tensor *t) {
   if (vram__llama_is_input(t))
-    return t->dtype != VRAM_IQ4_NL || !(t->size[t->ndim - 1] % 256);
+    return t->dtype != VRAM_IQ4_NL || vram__llama_columns(t) % 256 == 0;
   return (!vram__llama_is_matrix(t) || vram__llama_is_multiplied(t->dtype)) &&
          vram__llama_is_scanned(l, t);
 }
@@ -70983,7 +71060,7 @@ VRAM__FN vram_result vram__llama_overridden(const vram__llama *l, const vram_fil
 /* Adds a tensor to the buffer of a device, or of the host where the device cannot use it. */
 VRAM__FN void vram__llama_weight(const vram__llama *l, vram_llama_report *r,
                                  const vram_file_tensor *t, int32_t device, int is_matrix) {
-  const uint64_t columns = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
+  const uint64_t columns = vram__llama_columns(t);
   vram_llama_buffer *const b =
       vram__llama_buffer(r, device >= 0 ? "CUDA" : vram__llama_host(l, t, is_matrix), device);
   b->model_bytes = vram__sum_or_overflow(
@@ -71203,14 +71280,12 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small */
+  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
 /* graph_alloc.c */
 VRAM__FN void vram__heap_begin(vram__graph_heap *h, uint64_t alignment);
-VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes);
-VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes);
 VRAM__FN int vram__graph_place(vram__graph *g);
 
 /* graph_split.c */
@@ -71337,17 +71412,6 @@ typedef struct vram__build_qkv {
   int32_t gate; /* of the result, in one with Q (qwen3next); -1: none */
 } vram__build_qkv;
 
-/* v: a node to be multiplied with, or -1; k too. */
-typedef struct vram__build_heads {
-  int32_t q, k, v, mask, bias;
-  uint64_t head_k, head_v, n_head, cells, streams;
-  vram_dtype type_k, type_v;
-  const char *decompress; /* a weight that takes the result of each head apart */
-} vram__build_heads;
-
-VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q);
-VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h);
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h);
 VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells);
 VRAM__FN vram__build_qkv vram__build_project(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_over_cache(vram__build *b, vram__build_qkv a, int32_t bias);
@@ -71377,6 +71441,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x);
 /* graph_delta.c */
 VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x);
 VRAM__FN int32_t vram__build_kimi(vram__build *b, int32_t x);
+
 /* graph_layers.c */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last);
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last);
@@ -71412,7 +71477,6 @@ VRAM__FN int vram__build_knows(const vram__llama *m, uint64_t flags);
 VRAM__FN int vram__build_is_fused(const vram__build *b);
 
 /* graph_build.c */
-VRAM__FN int vram__build_has_rows(const vram__build *b);
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x);
 VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes);
 VRAM__FN void vram__llama_compute(const vram__llama *m, void *memory, uint64_t bytes,
@@ -71441,7 +71505,7 @@ static void vram__heap_remove(vram__graph_heap *h, uint32_t at) {
 
 /* Where so many bytes are placed: in the smallest block that has them, of equals the later one; in
    the last block only if no other has them. VRAM_OVERFLOW: nowhere. */
-VRAM__FN uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
+static uint64_t vram__heap_take(vram__graph_heap *h, uint64_t bytes) {
   uint32_t best = h->n - 1;
   uint64_t at;
   if (bytes > VRAM_MAX_BYTES / 2)
@@ -71472,7 +71536,7 @@ static void vram__heap_join(vram__graph_heap *h, uint32_t at) {
 
 /* Gives back what was taken, and joins it with its neighbours, as ggml_dyn_tallocr_free_bytes does:
    what has no bytes may become a block that keeps others apart. 0: there are too many blocks. */
-VRAM__FN int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
+static int vram__heap_give(vram__graph_heap *h, uint64_t offset, uint64_t bytes) {
   uint32_t at = 0;
   bytes = vram__round_up_u64(bytes, h->alignment);
   for (uint32_t i = 0; i < h->n; i++) {
@@ -71999,8 +72063,7 @@ VRAM__FN uint64_t vram__build_width(const vram_file_tensor *t) {
 
 /* A weight in a buffer: the same node where a layer uses it twice. */
 static int32_t vram__build_leaf(vram__build *b, const vram_file_tensor *t, int32_t buffer) {
-  const uint64_t n0 = t->ndim ? (uint64_t)t->size[t->ndim - 1] : 1;
-  const uint64_t n1 = t->ndim > 1 ? (uint64_t)t->size[t->ndim - 2] : 1, all = t->numel;
+  const uint64_t n0 = vram__llama_columns(t), n1 = vram__build_width(t), all = t->numel;
   vram__graph_node *n;
   int32_t i;
   for (uint32_t k = b->layer_first; k < b->g->nnode; k++)
@@ -72176,6 +72239,14 @@ VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a) {
 /* >>llama/graph_attention    attention over a cache, over a latent one, and without any
    (llama.cpp: llama-graph.cpp, build_attn and build_attn_mha; llama-kv-cache.cpp) */
 
+/* v: a node to be multiplied with, or -1; k too. */
+typedef struct vram__build_heads {
+  int32_t q, k, v, mask, bias;
+  uint64_t head_k, head_v, n_head, cells, streams;
+  vram_dtype type_k, type_v;
+  const char *decompress; /* a weight that takes the result of each head apart */
+} vram__build_heads;
+
 /* Q, K or V with heads apart. */
 static int32_t vram__build_head(vram__build *b, int32_t a, uint64_t head) {
   const vram__graph_node *n = vram__build_at(b, a);
@@ -72334,7 +72405,7 @@ static int32_t vram__build_decompress(vram__build *b, int32_t a, const vram__bui
 }
 
 /* Softmax over all scores, then V: without flash attention. */
-VRAM__FN int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
+static int32_t vram__build_scores(vram__build *b, const vram__build_heads *h) {
   int32_t q = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), i;
   i = vram__build_node(b, h->cells, b->tokens, h->n_head, h->k);
   vram__build_source(b, i, q);
@@ -72420,7 +72491,7 @@ static uint64_t vram__build_flash_room(const vram__build *b, const vram__build_h
   return end == VRAM_OVERFLOW ? end : end - result;
 }
 
-VRAM__FN int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
+static int32_t vram__build_flash(vram__build *b, const vram__build_heads *h) {
   int32_t i = vram__build_view(b, h->q, h->head_k, b->tokens, h->n_head), k;
   k = i;
   i = vram__build_node(b, h->head_v, h->n_head, b->tokens, k);
@@ -72452,7 +72523,7 @@ VRAM__FN int32_t vram__build_mask(vram__build *b, int32_t cache, uint64_t cells)
   return b->mask[cache];
 }
 
-VRAM__FN vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
+static vram__build_heads vram__build_heads_of(const vram__build *b, int32_t q) {
   const vram__llama_layer *y = b->m->layer + b->il;
   vram__build_heads h;
   h.q = q;
@@ -72603,7 +72674,7 @@ static int32_t vram__build_gated(vram__build *b, int32_t a, int32_t x) {
   const vram_file_tensor *t = vram__build_weight(b, "attn_gate.weight");
   const uint64_t width = vram__build_at(b, a)->ne[0];
   int32_t gate;
-  if (!t)
+  if (!t || !vram__build_width(t))
     return a;
   gate = vram__build_map(b, vram__build_linear(b, x, "attn_gate.weight", NULL), -1);
   if (vram__build_width(t) == width)
@@ -72704,6 +72775,8 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   vram__build_qkv a;
   int32_t all, kv, k;
   a.gate = -1;
+  if (turned > y->head_k)
+    b->g->is_full = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -72805,8 +72878,7 @@ VRAM__FN int32_t vram__build_dense(vram__build *b, int32_t x) {
   int32_t up = vram__build_linear(b, x, "ffn_up.weight", "ffn_up.bias"), gate = -1;
   if (vram__build_weight(b, "ffn_gate.weight"))
     gate = vram__build_linear(b, x, "ffn_gate.weight", "ffn_gate.bias");
-  up = vram__build_between(b, gate, up, down ? (uint64_t)down->size[down->ndim - 1] : 0,
-                           "swiglu_clamp_shexp");
+  up = vram__build_between(b, gate, up, down ? vram__llama_columns(down) : 0, "swiglu_clamp_shexp");
   up = vram__build_norm(b, up, "ffn_sub_norm.weight", NULL);
   return vram__build_linear(b, up, "ffn_down.weight", "ffn_down.bias");
 }
@@ -72974,8 +73046,21 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
     return vram__build_glu(b, vram__build_view(b, gate, width, used, rows), up, width);
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
+  if (up < 0) {
+    b->g->is_full = 1; /* a router without experts */
+    return x;
+  }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
   return vram__build_between(b, gate, up, 0, "swiglu_clamp_exp");
+}
+
+/* What experts made of x through their last matrix. */
+static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
+                                const vram__build_experts *e) {
+  const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
+  if (i < 0)
+    b->g->is_full = 1; /* experts without one */
+  return i < 0 ? x : i;
 }
 
 /* A scale of each chosen expert, [1, used, rows]; -1: the file has none. */
@@ -72996,7 +73081,7 @@ static int32_t vram__build_weighed(vram__build *b, int32_t x, const vram__build_
   int32_t i = vram__build_view(b, x, width, 1, rows);
   i = vram__build_node(b, width, b->m->n_expert_used, rows, i);
   i = vram__build_inner(b, vram__build_map(b, i, r->weights), r->chosen, e);
-  i = vram__build_expert(b, i, r->chosen, e->down, e->down_bias);
+  i = vram__build_last(b, i, r->chosen, e);
   vram__build_expand(b, i);
   return vram__build_add_up(b, i, width, rows);
 }
@@ -73011,7 +73096,7 @@ static int32_t vram__build_chosen(vram__build *b, int32_t x, int32_t logits,
     return vram__build_weighed(b, x, &r, e);
   view = vram__build_view(b, x, width, 1, rows);
   up = vram__build_inner(b, view, r.chosen, e);
-  down = vram__build_expert(b, up, r.chosen, e->down, e->down_bias);
+  down = vram__build_last(b, up, r.chosen, e);
   r.weights = vram__build_view(b, r.weights, 1, b->m->n_expert_used, rows);
   scale = vram__build_expert_scale(b, r.chosen, rows);
   first = scale < 0 ? down : vram__build_map(b, down, scale);
@@ -73080,7 +73165,7 @@ VRAM__FN int32_t vram__build_forward(vram__build *b, int32_t x, int32_t logits) 
   shared = vram__build_linear(b, x, "ffn_up_shexp.weight", NULL);
   if (vram__build_weight(b, "ffn_gate_shexp.weight"))
     gate = vram__build_linear(b, x, "ffn_gate_shexp.weight", NULL);
-  shared = vram__build_between(b, gate, shared, down ? (uint64_t)down->size[down->ndim - 1] : 0,
+  shared = vram__build_between(b, gate, shared, down ? vram__llama_columns(down) : 0,
                                "swiglu_clamp_shexp");
   shared = vram__build_linear(b, shared, "ffn_down_shexp.weight", NULL);
   sum = vram__build_map(b, sum, vram__build_shared_gate(b, x, shared));
@@ -73277,7 +73362,7 @@ VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   all = vram__build_linear(b, x, "ssm_x.weight", NULL);
   s.b = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_b_norm", NULL);
   s.c = vram__build_norm(b, vram__build_slice(b, all, state), "ssm_c_norm", NULL);
-  s.dt = vram__build_slice(b, all, dt ? (uint64_t)dt->size[dt->ndim - 1] : 0);
+  s.dt = vram__build_slice(b, all, dt ? vram__llama_columns(dt) : 0);
   s.dt = vram__build_norm(b, s.dt, "ssm_dt_norm", NULL);
   s.dt = vram__build_linear(b, s.dt, "ssm_dt.weight", "ssm_dt.bias");
   s.x = vram__build_view(b, x, head, heads, b->tokens);
@@ -73381,7 +73466,7 @@ static void vram__build_gates(vram__build *b, int32_t x, vram__build_net *n) {
 /* Q or K with as many heads as V; qwen35 leaves that to the op. */
 static int32_t vram__build_repeat(vram__build *b, int32_t a, uint64_t heads) {
   const uint64_t width = b->m->ssm_d_state, group = b->m->ssm_n_group;
-  if (group == heads || !vram__build_weight(b, "ssm_ba.weight"))
+  if (!group || group == heads || !vram__build_weight(b, "ssm_ba.weight"))
     return a;
   a = vram__build_view(b, a, width, 1, group * b->tokens);
   a = vram__build_node(b, width, heads / group, group * b->tokens, a);
@@ -73483,7 +73568,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
   int32_t i, made;
   if (!t)
     return;
-  all = (uint64_t)t->size[t->ndim - 1];
+  all = vram__llama_columns(t);
   width = all / layers;
   i = vram__build_node(b, all, b->tokens, 1, -1);
   vram__build_taken(b, i, t);
@@ -73503,7 +73588,12 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 
 /* A layer's own embeddings, gated by what it made. */
 static int32_t vram__build_own(vram__build *b, int32_t x) {
-  const uint64_t width = vram__build_at(b, b->each_layer)->ne[0];
+  uint64_t width;
+  if (b->each_layer < 0) {
+    b->g->is_full = 1; /* gemma3n without them */
+    return x;
+  }
+  width = vram__build_at(b, b->each_layer)->ne[0];
   x = vram__build_map(b, vram__build_linear(b, x, "inp_gate.weight", NULL), -1);
   x = vram__build_map(b, x, vram__build_piece(b, b->each_layer, width, b->tokens, 1));
   x = vram__build_linear(b, x, "proj.weight", NULL);
@@ -73936,7 +74026,9 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
-  return every >= 1 && (b->il + 1) % (uint32_t)every == 0 ? vram__build_map(b, i, -1) : i;
+  return every >= 1 && every <= VRAM__LLAMA_LAYERS && (b->il + 1) % (uint32_t)every == 0
+             ? vram__build_map(b, i, -1)
+             : i;
 }
 
 /* qwen2's feed-forward behind the mixing of tokens: rwkv6qwen2, arwkv7. */
@@ -73989,7 +74081,11 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   int32_t q, k, w, i;
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
-  heads = head ? vram__build_width(t) / head : 0;
+  if (!head || c + 1 != (int32_t)b->m->ncache) {
+    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    return;
+  }
+  heads = vram__build_width(t) / head;
   cells = b->m->cache[c].cells;
   streams = b->m->cache[c].streams;
   each = streams ? b->tokens / streams : 0;
@@ -74267,7 +74363,7 @@ static int32_t vram__build_matrix(vram__build *b, int32_t a, const char *name, c
 /* chameleon: logits again, with those of 8192 words of images set. */
 static int32_t vram__build_without_images(vram__build *b, int32_t x) {
   const vram__graph_node *n = vram__build_at(b, x);
-  const int32_t set = vram__build_input(b, 8192 * 4);
+  const int32_t set = vram__build_input(b, UINT64_C(8192) * 4);
   int32_t i = vram__build_node(b, n->ne[0], n->ne[1], 1, x);
   vram__build_at(b, set)->flags = VRAM__NODE_LEAF;
   vram__build_at(b, set)->buffer = vram__build_at(b, x)->buffer;
@@ -74314,8 +74410,8 @@ static int32_t vram__build_rank(vram__build *b, int32_t x) {
   const vram_file_tensor *norm = vram__build_global(b, "cls.norm.weight");
   const int is_modern = vram__text_is(b->m->arch, b->m->arch_len, "modern-bert");
   const double said = vram__llama_real(b->m, "classifier.pooling_type");
-  x = vram__build_of_sequences(b, x,
-                               said > 0 ? (int)said == VRAM_LLAMA_POOLING_MEAN - 1 : is_modern);
+  const int mean = VRAM_LLAMA_POOLING_MEAN - 1; /* as files number it */
+  x = vram__build_of_sequences(b, x, said > 0 ? said >= mean && said < mean + 1 : is_modern);
   if (vram__build_global(b, "cls.weight")) {
     x = vram__build_map(b, vram__build_matrix(b, x, "cls.weight", "cls.bias"), -1);
     if (norm) {
@@ -74371,187 +74467,52 @@ VRAM__FN void vram__build_end(vram__build *b, int32_t x) {
 /* >>llama/graph_known    which files a graph is built for: no tensor and no key that it has no
    place for */
 
+/* clang-format off */
 /* Of a layer, before ".weight". */
-static const char *const vram__known_weights[] = {"attn_norm",
-                                                  "attn_norm_2",
-                                                  "attn_q",
-                                                  "attn_k",
-                                                  "attn_v",
-                                                  "attn_qkv",
-                                                  "attn_q_norm",
-                                                  "attn_k_norm",
-                                                  "attn_output",
-                                                  "attn_sinks",
-                                                  "attn_q_a",
-                                                  "attn_q_a_norm",
-                                                  "attn_q_b",
-                                                  "attn_kv_a_mqa",
-                                                  "attn_kv_a_norm",
-                                                  "attn_k_b",
-                                                  "attn_v_b",
-                                                  "attn_output_norm",
-                                                  "layer_output_norm",
-                                                  "post_attention_norm",
-                                                  "attn_sub_norm",
-                                                  "attn_gate",
-                                                  "attn_kv_b",
-                                                  "attn_o",
-                                                  "attn_rel_b",
-                                                  "cross_attn_norm",
-                                                  "cross_attn_q",
-                                                  "cross_attn_k",
-                                                  "cross_attn_v",
-                                                  "cross_attn_o",
-                                                  "cross_attn_rel_b",
-                                                  "ffn_norm",
-                                                  "ffn_sub_norm",
-                                                  "ffn_norm_exps",
-                                                  "ffn_gate_up_exps",
-                                                  "ffn_up_chexps",
-                                                  "ffn_gate_chexps",
-                                                  "ffn_down_chexps",
-                                                  "vis_attn_qkv",
-                                                  "vis_attn_output",
-                                                  "vis_gate",
-                                                  "vis_up",
-                                                  "vis_down",
-                                                  "post_ffw_norm",
-                                                  "ffn_up",
-                                                  "ffn_gate",
-                                                  "ffn_down",
-                                                  "ffn_gate_inp",
-                                                  "ffn_gate_inp_shexp",
-                                                  "ffn_up_exps",
-                                                  "ffn_gate_exps",
-                                                  "ffn_down_exps",
-                                                  "ffn_up_shexp",
-                                                  "ffn_gate_shexp",
-                                                  "ffn_down_shexp",
-                                                  "ssm_in",
-                                                  "time_mix_ln",
-                                                  "time_mix_key",
-                                                  "time_mix_value",
-                                                  "time_mix_receptance",
-                                                  "ssm_conv1d",
-                                                  "ssm_x",
-                                                  "ssm_dt",
-                                                  "ssm_dt_norm",
-                                                  "ssm_b_norm",
-                                                  "ssm_c_norm",
-                                                  "ssm_norm",
-                                                  "ssm_out",
-                                                  "attn_gate",
-                                                  "ffn_latent_down",
-                                                  "ffn_latent_up",
-                                                  "inp_gate",
-                                                  "proj",
-                                                  "post_norm",
-                                                  "layer_output_scale",
-                                                  "post_ffw_norm_1",
-                                                  "post_ffw_norm_2",
-                                                  "pre_ffw_norm_2",
-                                                  "altup_correct_coef",
-                                                  "altup_correct_scale",
-                                                  "altup_predict_coef",
-                                                  "altup_router",
-                                                  "altup_router_norm",
-                                                  "laurel_l",
-                                                  "laurel_r",
-                                                  "laurel_post_norm",
-                                                  "time_mix_w0",
-                                                  "time_mix_w1",
-                                                  "time_mix_w2",
-                                                  "time_mix_a0",
-                                                  "time_mix_a1",
-                                                  "time_mix_a2",
-                                                  "time_mix_v0",
-                                                  "time_mix_v1",
-                                                  "time_mix_v2",
-                                                  "time_mix_g1",
-                                                  "time_mix_g2",
-                                                  "time_mix_k_k",
-                                                  "time_mix_k_a",
-                                                  "time_mix_r_k",
-                                                  "time_mix_lerp_x",
-                                                  "time_mix_lerp_w",
-                                                  "time_mix_lerp_k",
-                                                  "time_mix_lerp_v",
-                                                  "time_mix_lerp_r",
-                                                  "time_mix_lerp_g",
-                                                  "time_mix_lerp_fused",
-                                                  "time_mix_first",
-                                                  "time_mix_decay",
-                                                  "time_mix_decay_w1",
-                                                  "time_mix_decay_w2",
-                                                  "time_mix_key",
-                                                  "time_mix_value",
-                                                  "time_mix_receptance",
-                                                  "time_mix_gate",
-                                                  "time_mix_ln",
-                                                  "time_mix_output",
-                                                  "channel_mix_lerp_k",
-                                                  "channel_mix_lerp_r",
-                                                  "channel_mix_key",
-                                                  "channel_mix_value",
-                                                  "channel_mix_receptance",
-                                                  "indexer.k_norm",
-                                                  "indexer.proj",
-                                                  "indexer.attn_k",
-                                                  "indexer.attn_q_b",
-                                                  "ssm_ba",
-                                                  "ssm_alpha",
-                                                  "ssm_beta",
-                                                  "ssm_conv1d_q",
-                                                  "ssm_conv1d_k",
-                                                  "ssm_conv1d_v",
-                                                  "ssm_f_a",
-                                                  "ssm_f_b",
-                                                  "ssm_g_a",
-                                                  "ssm_g_b",
-                                                  "shortconv.conv",
-                                                  "shortconv.in_proj",
-                                                  "shortconv.out_proj",
-                                                  NULL};
+static const char *const vram__known_weights[] = {
+    "attn_norm", "attn_norm_2", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_q_norm",
+    "attn_k_norm", "attn_output", "attn_sinks", "attn_q_a", "attn_q_a_norm", "attn_q_b",
+    "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output_norm",
+    "layer_output_norm", "post_attention_norm", "attn_sub_norm", "attn_gate", "attn_kv_b", "attn_o",
+    "attn_rel_b", "cross_attn_norm", "cross_attn_q", "cross_attn_k", "cross_attn_v", "cross_attn_o",
+    "cross_attn_rel_b", "ffn_norm", "ffn_sub_norm", "ffn_norm_exps", "ffn_gate_up_exps",
+    "ffn_up_chexps", "ffn_gate_chexps", "ffn_down_chexps", "vis_attn_qkv", "vis_attn_output",
+    "vis_gate", "vis_up", "vis_down", "post_ffw_norm", "ffn_up", "ffn_gate", "ffn_down",
+    "ffn_gate_inp", "ffn_gate_inp_shexp", "ffn_up_exps", "ffn_gate_exps", "ffn_down_exps",
+    "ffn_up_shexp", "ffn_gate_shexp", "ffn_down_shexp", "ssm_in", "time_mix_ln", "time_mix_key",
+    "time_mix_value", "time_mix_receptance", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_dt_norm",
+    "ssm_b_norm", "ssm_c_norm", "ssm_norm", "ssm_out", "ffn_latent_down", "ffn_latent_up",
+    "inp_gate", "proj", "post_norm", "layer_output_scale", "post_ffw_norm_1", "post_ffw_norm_2",
+    "pre_ffw_norm_2", "altup_correct_coef", "altup_correct_scale", "altup_predict_coef",
+    "altup_router", "altup_router_norm", "laurel_l", "laurel_r", "laurel_post_norm", "time_mix_w0",
+    "time_mix_w1", "time_mix_w2", "time_mix_a0", "time_mix_a1", "time_mix_a2", "time_mix_v0",
+    "time_mix_v1", "time_mix_v2", "time_mix_g1", "time_mix_g2", "time_mix_k_k", "time_mix_k_a",
+    "time_mix_r_k", "time_mix_lerp_x", "time_mix_lerp_w", "time_mix_lerp_k", "time_mix_lerp_v",
+    "time_mix_lerp_r", "time_mix_lerp_g", "time_mix_lerp_fused", "time_mix_first", "time_mix_decay",
+    "time_mix_decay_w1", "time_mix_decay_w2", "time_mix_gate", "time_mix_output",
+    "channel_mix_lerp_k", "channel_mix_lerp_r", "channel_mix_key", "channel_mix_value",
+    "channel_mix_receptance", "indexer.k_norm", "indexer.proj", "indexer.attn_k",
+    "indexer.attn_q_b", "ssm_ba", "ssm_alpha", "ssm_beta", "ssm_conv1d_q", "ssm_conv1d_k",
+    "ssm_conv1d_v", "ssm_f_a", "ssm_f_b", "ssm_g_a", "ssm_g_b", "shortconv.conv",
+    "shortconv.in_proj", "shortconv.out_proj", NULL};
 
 /* Of a layer, before ".bias". */
-static const char *const vram__known_biases[] = {"attn_norm",        "attn_norm_2",
-                                                 "attn_q",           "attn_k",
-                                                 "attn_v",           "attn_qkv",
-                                                 "attn_output",      "ffn_norm",
-                                                 "ffn_up",           "ffn_gate",
-                                                 "ffn_down",         "ffn_gate_inp",
-                                                 "exp_probs_b",      "ffn_up_exps",
-                                                 "ffn_gate_exps",    "ffn_down_exps",
-                                                 "ssm_conv1d",       "ssm_dt",
-                                                 "attn_output_norm", "layer_output_norm",
-                                                 "attn_q_norm",      "attn_k_norm",
-                                                 "time_mix_ln",      "time_mix_key",
-                                                 "time_mix_value",   "time_mix_receptance",
-                                                 "indexer.k_norm",   NULL};
+static const char *const vram__known_biases[] = {
+    "attn_norm", "attn_norm_2", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_norm",
+    "ffn_up", "ffn_gate", "ffn_down", "ffn_gate_inp", "exp_probs_b", "ffn_up_exps", "ffn_gate_exps",
+    "ffn_down_exps", "ssm_conv1d", "ssm_dt", "attn_output_norm", "layer_output_norm", "attn_q_norm",
+    "attn_k_norm", "time_mix_ln", "time_mix_key", "time_mix_value", "time_mix_receptance",
+    "indexer.k_norm", NULL};
 
-static const char *const vram__known_globals[] = {"token_embd.weight",
-                                                  "output.weight",
-                                                  "output_norm.weight",
-                                                  "output_norm.bias",
-                                                  "output.bias",
-                                                  "enc.output_norm.weight",
-                                                  "dec.output_norm.weight",
-                                                  "dense_2.weight",
-                                                  "dense_2.bias",
-                                                  "dense_3.weight",
-                                                  "position_embd.weight",
-                                                  "token_types.weight",
-                                                  "token_embd_norm.weight",
-                                                  "token_embd_norm.bias",
-                                                  "rope_freqs.weight",
-                                                  "per_layer_token_embd.weight",
-                                                  "per_layer_model_proj.weight",
-                                                  "per_layer_proj_norm.weight",
-                                                  "altup_proj.weight",
-                                                  "altup_unembd_proj.weight",
-                                                  "rope_factors_long.weight",
-                                                  "rope_factors_short.weight",
-                                                  NULL};
+static const char *const vram__known_globals[] = {
+    "token_embd.weight", "output.weight", "output_norm.weight", "output_norm.bias", "output.bias",
+    "enc.output_norm.weight", "dec.output_norm.weight", "dense_2.weight", "dense_2.bias",
+    "dense_3.weight", "position_embd.weight", "token_types.weight", "token_embd_norm.weight",
+    "token_embd_norm.bias", "rope_freqs.weight", "per_layer_token_embd.weight",
+    "per_layer_model_proj.weight", "per_layer_proj_norm.weight", "altup_proj.weight",
+    "altup_unembd_proj.weight", "rope_factors_long.weight", "rope_factors_short.weight", NULL};
+
+/* clang-format on */
 
 static int vram__known_is_in(const char *const *list, const char *name, uint32_t len) {
   for (; *list; list++)
@@ -74648,7 +74609,7 @@ typedef struct vram__build_row {
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
 /* Are output rows chosen in the last layer, and not behind it? */
-VRAM__FN int vram__build_has_rows(const vram__build *b) {
+static int vram__build_has_rows(const vram__build *b) {
   return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
 }
 
@@ -74657,6 +74618,10 @@ VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
+  if (m->layer[m->layer[b->il].reads].cache < 0) {
+    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    return x;
+  }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
     return vram__build_encode(b, x);
   if (vram__build_weight(b, "attn_kv_b.weight"))
@@ -75027,7 +74992,8 @@ static uint64_t vram__build_deep(const vram__build *b) {
 static int32_t vram__build_embed(vram__build *b) {
   int32_t tokens = vram__build_input(b, b->tokens * 4), i;
   int32_t instead = vram__build_input(
-      b, vram__product_or_overflow(b->tokens * 4, b->m->n_embd * (1 + vram__build_deep(b))));
+      b, vram__product_or_overflow(vram__product_or_overflow(b->tokens * 4, b->m->n_embd),
+                                   vram__sum_or_overflow(1, vram__build_deep(b))));
   i = vram__build_look_up(b, "token_embd.weight", tokens);
   vram__build_expand(b, i);
   vram__build_expand(b, instead); /* embeddings in place of tokens */
@@ -75063,16 +75029,28 @@ static void vram__build_all(vram__build *b) {
 
 /* ---- entry ---- */
 
+/* Has a recurrent layer a rule, and the sizes that the rule divides by? */
+static int vram__build_has_state(const vram__llama *m) {
+  const vram__build_part state = vram__build_row_of(m)->state;
+  if (!state)
+    return m->row->memory == VRAM__LLAMA_RECURRENT && m->wkv_head_size;
+  return state != vram__build_kimi || m->kda_head_size;
+}
+
 /* Is this layer one that is built here? */
 static int vram__build_has_layer(const vram__llama *m, uint32_t i) {
-  const vram__llama_layer *y = m->layer + i;
-  if (y->is_recurrent)
-    return vram__build_row_of(m)->state || m->row->memory == VRAM__LLAMA_RECURRENT;
-  if (y->cache < 0 && y->reads != i)
-    y = m->layer + y->reads;
-  if (y->cache < 0)
-    return m->row->memory == VRAM__LLAMA_NO_MEMORY || m->row->memory == VRAM__LLAMA_HYBRID;
-  return y->head_k && y->head_v;
+  const vram__llama_layer *y = m->layer + i, *of = m->layer + y->reads;
+  if (y->is_recurrent && !vram__build_has_state(m))
+    return 0;
+  if (y->is_recurrent && !(m->row->flags & VRAM__LLAMA_ALL_KV))
+    return 1;
+  if (y->cache < 0 && (m->head_k_mla || (m->row->flags & VRAM__LLAMA_TWO_STACKS)))
+    return 0; /* these share none */
+  if (m->head_k_mla && y->n_rot > m->head_k_mla)
+    return 0;
+  if (of->cache < 0) /* a feed-forward's */
+    return m->row->memory == VRAM__LLAMA_HYBRID && !(m->row->flags & VRAM__LLAMA_ALL_KV);
+  return y->head_k && y->head_v && of->head_k && of->head_v;
 }
 
 /* Does a table of which rows are taken lie on a device that cannot? The row of types is built for
@@ -75178,6 +75156,8 @@ static vram__graph *vram__build_open(vram__build *b, const vram__llama *m, void 
     return NULL;
   vram__memory_zero(g, sizeof *g);
   g->cap = (uint32_t)((bytes - before) / (sizeof *g->node + 3 * sizeof *g->order));
+  if (!g->cap)
+    return NULL;
   g->heap = (vram__graph_heap *)(void *)(g + 1);
   g->node = (vram__graph_node *)(void *)(g->heap + m->ndevice + 1);
   g->order = (int32_t *)(void *)(g->node + g->cap);
@@ -79340,9 +79320,11 @@ static uint64_t vram__onnx_inner_numel(vram__onnx_job *m, const vram_file_node *
   uint64_t numel = node->inner_numel;
   const vram_file_node *first = m->f->node_first;
   const vram_file_tensor *t;
+  if (!node->inner_nodes)
+    return numel;
   while (first && !first->inner_nodes)
     first = first->next;
-  for (t = node == first && node ? m->f->tensor_first : NULL; t; t = t->next) {
+  for (t = node == first ? m->f->tensor_first : NULL; t; t = t->next) {
     const vram__onnx_cell *const c = vram__onnx_cell_of(m, t->name, t->name_len);
     if (c && !c->uses && !c->is_output && vram_dtype_get_info(t->dtype)->kind == VRAM_KIND_FLOAT)
       numel = vram__sum_or_overflow(numel, t->numel);
