@@ -57192,6 +57192,9 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 #define VRAM__HF_TWO_TOWERS UINT64_C(0x400000000000000)
 #define VRAM__HF_OF_TEXT UINT64_C(0x800000000000000) /* a tower of CLIP or SigLIP alone */
 #define VRAM__HF_OF_IMAGES UINT64_C(0x1000000000000000)
+/* Mamba-2 in the place of attention, with keys of Falcon-H1: Bamba; Granite where there is a shared
+   width */
+#define VRAM__HF_BAMBA UINT64_C(0x2000000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -60924,6 +60927,12 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_FALCON_H1, 0, 0, 0, 0},
   {"lfm2", 65536, 2560, 12288, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QK_NORM | VRAM__HF_LFM2, 0, 0, 0, 0},
+  {"lfm2_moe", 65536, 2048, 7168, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QK_NORM | VRAM__HF_LFM2 | VRAM__HF_MOE | VRAM__HF_CORRECTION, 32, 1792, 0, 2},
+  {"bamba", 128000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_BAMBA, 0, 0, 0, 0},
+  {"granitemoehybrid", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE | VRAM__HF_SHARED_WIDTH | VRAM__HF_BAMBA, 8, 0, 1024, 0},
   {"bert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
@@ -61165,7 +61174,7 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
     return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
   if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
-    return vram__hf_number(h, "shared_intermediate_size", 0);
+    return vram__hf_number(h, "shared_intermediate_size", h->family->shared);
   return vram__product_or_overflow(
       h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
@@ -61178,7 +61187,7 @@ static void vram__hf_shared(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
     vram__hf_mlp(h, width);
     vram__hf_linear(h, c->hidden, 1, 0);
-  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+  } else if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH) && (width || vram__hf_has(h, VRAM__HF_BAMBA))) {
     vram__hf_linear(h, c->hidden, 2 * width, 0);
     vram__hf_linear(h, width, c->hidden, 0);
   } else if (width)
@@ -61197,7 +61206,7 @@ static void vram__hf_moe(vram__hf *h) {
     vram__hf_add(h, c->experts, 2 * width);
     vram__hf_add(h, c->experts, c->hidden);
   }
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION) && vram__hf_bool(h, "use_expert_bias", 1))
     h->tensors++;
   if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
     vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
@@ -61250,18 +61259,19 @@ static void vram__hf_mamba(vram__hf *h) {
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1),
+            is_hybrid = is_h1 || vram__hf_has(h, VRAM__HF_BAMBA);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_hybrid ? "mamba_expand" : "expand", 2);
   s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
-  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
-  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
-  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
-  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->state = vram__hf_number(h, is_hybrid ? "mamba_d_state" : "state_size", is_hybrid ? 256 : 128);
+  s->groups = vram__hf_number(h, is_hybrid ? "mamba_n_groups" : "n_groups", is_hybrid ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_hybrid ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_hybrid ? "mamba_n_heads" : "num_heads", 128);
   s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
-  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
-  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->chunk = vram__hf_number(h, is_hybrid ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_hybrid ? "mamba_proj_bias" : "use_bias", 0);
   s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
-  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->conv_bias = vram__hf_bool(h, is_hybrid ? "mamba_conv_bias" : "use_conv_bias", 1);
   s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
@@ -61284,7 +61294,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = s.groups;
   c->state.group_channels = 2 * s.state;
   c->state.keeps_drafts = 1;
-  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_BAMBA);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -61339,7 +61349,10 @@ static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t wha
 
 /* Layer i as layer_types has it: its text; NULL: not said. */
 static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
-  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  const vram_file_value *const v =
+      vram__hf_value(h, vram__hf_has(h, VRAM__HF_BAMBA)
+                            ? vram__hf_name(h, "layers_block_type", "layer_types", NULL)
+                            : "layer_types");
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
   if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
@@ -61350,12 +61363,23 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
   return (const vram_file_text *)v->array + i;
 }
 
+/* Bamba has a list of layers with attention, Granite one of what each layer has. */
+static int vram__hf_bamba_attention(vram__hf *h, uint64_t i, const vram_file_text *type) {
+  if (!vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_array_holds(h, "attn_layer_indices", i);
+  return type && type->count <= 64 &&
+         (vram__text_is(type->text, (uint32_t)type->count, "attention") ||
+          vram__text_is(type->text, (uint32_t)type->count, "full_attention"));
+}
+
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     return 0;
+  if (vram__hf_has(h, VRAM__HF_BAMBA))
+    return vram__hf_bamba_attention(h, i, type);
   if (vram__hf_has(h, VRAM__HF_JAMBA)) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
@@ -61370,6 +61394,8 @@ VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  if (vram__hf_has(h, VRAM__HF_MOE))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "a family that needs a list has no key ", "layer_types");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
@@ -61417,7 +61443,8 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
-      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+      i < vram__hf_number(h, vram__hf_name(h, "first_k_dense_replace", "num_dense_layers", NULL),
+                          h->family->dense))
     return 0;
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
@@ -61454,7 +61481,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
       c->full_layers++;
   } else
     c->state_layers++;
-  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2) ||
+      (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_BAMBA)))
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
@@ -61464,6 +61492,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
+  else if (vram__hf_has(h, VRAM__HF_BAMBA) && vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    vram__hf_shared(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
                         ? vram__hf_number(h, "intermediate_size_mlp", 16384)
@@ -61719,7 +61749,7 @@ static void vram__hf_sizes(vram__hf *h) {
       vram__hf_name(h, "intermediate_size", "n_inner",
                     vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
       w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
-  if (vram__hf_has(h, VRAM__HF_LFM2))
+  if (vram__hf_has(h, VRAM__HF_LFM2) && !vram__hf_has(h, VRAM__HF_MOE))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
@@ -61728,6 +61758,8 @@ static void vram__hf_sizes(vram__hf *h) {
     c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
   }
   c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    c->is_tied = (uint8_t)vram__hf_bool(h, "tie_embedding", c->is_tied);
   vram__hf_window(h);
   vram__hf_experts(h);
 }

@@ -124,7 +124,7 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
     return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
   if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
-    return vram__hf_number(h, "shared_intermediate_size", 0);
+    return vram__hf_number(h, "shared_intermediate_size", h->family->shared);
   return vram__product_or_overflow(
       h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
@@ -137,7 +137,7 @@ static void vram__hf_shared(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
     vram__hf_mlp(h, width);
     vram__hf_linear(h, c->hidden, 1, 0);
-  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+  } else if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH) && (width || vram__hf_has(h, VRAM__HF_BAMBA))) {
     vram__hf_linear(h, c->hidden, 2 * width, 0);
     vram__hf_linear(h, width, c->hidden, 0);
   } else if (width)
@@ -156,7 +156,7 @@ static void vram__hf_moe(vram__hf *h) {
     vram__hf_add(h, c->experts, 2 * width);
     vram__hf_add(h, c->experts, c->hidden);
   }
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION) && vram__hf_bool(h, "use_expert_bias", 1))
     h->tensors++;
   if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
     vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
@@ -209,18 +209,19 @@ static void vram__hf_mamba(vram__hf *h) {
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1),
+            is_hybrid = is_h1 || vram__hf_has(h, VRAM__HF_BAMBA);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_hybrid ? "mamba_expand" : "expand", 2);
   s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
-  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
-  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
-  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
-  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->state = vram__hf_number(h, is_hybrid ? "mamba_d_state" : "state_size", is_hybrid ? 256 : 128);
+  s->groups = vram__hf_number(h, is_hybrid ? "mamba_n_groups" : "n_groups", is_hybrid ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_hybrid ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_hybrid ? "mamba_n_heads" : "num_heads", 128);
   s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
-  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
-  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->chunk = vram__hf_number(h, is_hybrid ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_hybrid ? "mamba_proj_bias" : "use_bias", 0);
   s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
-  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->conv_bias = vram__hf_bool(h, is_hybrid ? "mamba_conv_bias" : "use_conv_bias", 1);
   s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
@@ -243,7 +244,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = s.groups;
   c->state.group_channels = 2 * s.state;
   c->state.keeps_drafts = 1;
-  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_BAMBA);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -298,7 +299,10 @@ static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t wha
 
 /* Layer i as layer_types has it: its text; NULL: not said. */
 static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
-  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  const vram_file_value *const v =
+      vram__hf_value(h, vram__hf_has(h, VRAM__HF_BAMBA)
+                            ? vram__hf_name(h, "layers_block_type", "layer_types", NULL)
+                            : "layer_types");
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
   if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
@@ -309,12 +313,23 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
   return (const vram_file_text *)v->array + i;
 }
 
+/* Bamba has a list of layers with attention, Granite one of what each layer has. */
+static int vram__hf_bamba_attention(vram__hf *h, uint64_t i, const vram_file_text *type) {
+  if (!vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_array_holds(h, "attn_layer_indices", i);
+  return type && type->count <= 64 &&
+         (vram__text_is(type->text, (uint32_t)type->count, "attention") ||
+          vram__text_is(type->text, (uint32_t)type->count, "full_attention"));
+}
+
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     return 0;
+  if (vram__hf_has(h, VRAM__HF_BAMBA))
+    return vram__hf_bamba_attention(h, i, type);
   if (vram__hf_has(h, VRAM__HF_JAMBA)) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
@@ -329,6 +344,8 @@ VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  if (vram__hf_has(h, VRAM__HF_MOE))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "a family that needs a list has no key ", "layer_types");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
@@ -376,7 +393,8 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
-      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+      i < vram__hf_number(h, vram__hf_name(h, "first_k_dense_replace", "num_dense_layers", NULL),
+                          h->family->dense))
     return 0;
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
@@ -413,7 +431,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
       c->full_layers++;
   } else
     c->state_layers++;
-  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2) ||
+      (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_BAMBA)))
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
@@ -423,6 +442,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
+  else if (vram__hf_has(h, VRAM__HF_BAMBA) && vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    vram__hf_shared(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
                         ? vram__hf_number(h, "intermediate_size_mlp", 16384)
@@ -678,7 +699,7 @@ static void vram__hf_sizes(vram__hf *h) {
       vram__hf_name(h, "intermediate_size", "n_inner",
                     vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
       w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
-  if (vram__hf_has(h, VRAM__HF_LFM2))
+  if (vram__hf_has(h, VRAM__HF_LFM2) && !vram__hf_has(h, VRAM__HF_MOE))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
@@ -687,6 +708,8 @@ static void vram__hf_sizes(vram__hf *h) {
     c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
   }
   c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    c->is_tied = (uint8_t)vram__hf_bool(h, "tie_embedding", c->is_tied);
   vram__hf_window(h);
   vram__hf_experts(h);
 }

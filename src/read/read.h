@@ -311,6 +311,9 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 #define VRAM__HF_TWO_TOWERS UINT64_C(0x400000000000000)
 #define VRAM__HF_OF_TEXT UINT64_C(0x800000000000000) /* a tower of CLIP or SigLIP alone */
 #define VRAM__HF_OF_IMAGES UINT64_C(0x1000000000000000)
+/* Mamba-2 in the place of attention, with keys of Falcon-H1: Bamba; Granite where there is a shared
+   width */
+#define VRAM__HF_BAMBA UINT64_C(0x2000000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,

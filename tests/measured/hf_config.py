@@ -340,6 +340,19 @@ def kept_tower(d):
     return {k: v for k, v in d.items() if k not in ("num_key_value_heads", "tie_word_embeddings")}
 
 
+def hybrid(r, d):
+    return {
+        "mamba_d_state": r.choice([16, 24]),
+        "mamba_d_conv": r.choice([3, 4]),
+        "mamba_n_groups": r.choice([1, 2]),
+        "mamba_proj_bias": coin(r),
+        "mamba_conv_bias": coin(r),
+        "attention_bias": coin(r),
+        "mlp_bias": coin(r),
+        "attn_layer_indices": [i for i in range(d["num_hidden_layers"]) if coin(r)],
+    }
+
+
 # what a family has beside the keys of all: drawn, too
 MORE = {
     "llama": biases,
@@ -470,6 +483,24 @@ MORE = {
         "attention_chunk_size": 32,
         "attention_bias": coin(r),
     },
+    "bamba": hybrid,
+    "granitemoehybrid": lambda r, d: dict(
+        hybrid(r, d),
+        attn_layer_indices=None,
+        num_local_experts=r.choice([0, 3]),
+        shared_intermediate_size=r.randint(8, 90),
+        layer_types=[r.choice(["mamba", "attention"]) for _ in range(d["num_hidden_layers"])],
+    ),
+    "lfm2_moe": lambda r, d: {
+        "num_experts": r.randint(2, 6),
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": r.randint(8, 90),
+        "num_dense_layers": r.randint(0, 3),
+        "use_expert_bias": coin(r),
+        "conv_bias": coin(r),
+        "conv_L_cache": r.choice([3, 4]),
+        "tie_embedding": coin(r),
+    },
     "t5": t5("T5"),
     "mt5": t5("MT5"),
     "umt5": t5("UMT5"),
@@ -510,6 +541,13 @@ def bart(d):
 
 
 FIX = {
+    **{
+        k: lambda d: dict(d, mamba_n_heads=d["num_attention_heads"], mamba_expand=2)
+        for k in ("bamba", "granitemoehybrid")
+    },
+    "lfm2_moe": lambda d: dict(
+        d, layer_types=["conv" if i % 3 else "full_attention" for i in range(d["num_hidden_layers"])]
+    ),
     **{k: T5 for k in ("t5", "mt5", "umt5")},
     **{k: bart for k in ("bart", "mbart", "marian", "whisper")},
     **{k: kept_tower for k in TOWERS},
