@@ -3,18 +3,20 @@
 
 /* ---- parameters ---- */
 
-static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+VRAM__FN void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
   h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
   h->tensors++;
 }
 
-static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+VRAM__FN void vram__hf_name_again(vram__hf *h) { h->tensors++; }
+
+VRAM__FN void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
   vram__hf_add(h, in, out);
   if (has_bias)
     vram__hf_add(h, out, 1);
 }
 
-static void vram__hf_norm(vram__hf *h, uint64_t n) {
+VRAM__FN void vram__hf_norm(vram__hf *h, uint64_t n) {
   if (!h->family->norms || /* OLMo's have no weights */
       (vram__hf_has(h, VRAM__HF_OPT) && !vram__hf_bool(h, "layer_norm_elementwise_affine", 1)))
     return;
@@ -719,20 +721,32 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
+/* The class that `architectures` names first. */
+VRAM__FN const vram_file_text *vram__hf_class_name(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return NULL;
+  if (v->of == VRAM_VALUE_TEXT && v->array)
+    return (const vram_file_text *)v->array;
+  vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+  return NULL;
+}
+
+VRAM__FN void vram__hf_no_class(vram__hf *h, const vram_file_text *name) {
+  if (h->result)
+    return;
+  vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+  vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+}
+
 /* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
   static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
-  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
-  const vram_file_text *name;
+  const vram_file_text *const name = vram__hf_class_name(h);
   uint32_t i;
-  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+  if (!name)
     return;
-  if (v->of != VRAM_VALUE_TEXT || !v->array) {
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
-    return;
-  }
-  name = (const vram_file_text *)v->array;
   for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(encoder[i]);
     h->head = (uint8_t)i;
@@ -745,10 +759,7 @@ static void vram__hf_class(vram__hf *h) {
         (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
       return;
   }
-  if (!h->result) {
-    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
-    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
-  }
+  vram__hf_no_class(h, name);
 }
 
 /* The family, and where its keys are: of a model for images below text_config. */
@@ -767,7 +778,10 @@ static void vram__hf_begin(vram__hf *h) {
   }
   if (vram__hf_has(h, VRAM__HF_VISION))
     h->prefix = "text_config.";
-  vram__hf_class(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_class(h);
+  else
+    vram__hf_class(h);
 }
 
 static void vram__hf_totals(vram__hf *h) {
@@ -792,27 +806,35 @@ static void vram__hf_totals(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
-VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
+/* Decoders, and encoders of texts. */
+static void vram__hf_read_layers(vram__hf *h) {
   uint64_t i;
+  vram__hf_sizes(h);
+  vram__hf_ssm_dtype(h);
+  if (!h->result)
+    vram__hf_ends(h);
+  for (i = 0; !h->result && i < h->c->layers; i++)
+    vram__hf_layer(h, i);
+  h->c->text_params = h->params;
+  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
+    vram__hf_vision(h);
+}
+
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
   vram__memory_zero(h, sizeof *h);
   vram__memory_zero(c, sizeof *c);
   h->f = f;
   h->c = c;
   h->e = e;
   vram__hf_begin(h);
-  if (!h->result) {
-    c->family = h->family->type;
-    vram__hf_sizes(h);
-    vram__hf_dtype(h);
-    vram__hf_ssm_dtype(h);
-  }
-  if (!h->result)
-    vram__hf_ends(h);
-  for (i = 0; !h->result && i < c->layers; i++)
-    vram__hf_layer(h, i);
-  c->text_params = h->params;
-  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
-    vram__hf_vision(h);
+  if (h->result)
+    return;
+  c->family = h->family->type;
+  vram__hf_dtype(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_read(h);
+  else
+    vram__hf_read_layers(h);
   if (!h->result)
     vram__hf_totals(h);
 }
