@@ -113,6 +113,9 @@ echo '{"_class_name":"AutoencoderKL","block_out_channels":[32,64],"layers_per_bl
 ["DownEncoderBlock2D","DownEncoderBlock2D"],"up_block_types":["UpDecoderBlock2D","UpDecoderBlock2D"]}' >$work/alone/vae/config.json
 ./vram estimate $work/alone --batch 4 --height 32 --width 32 --vae-slicing --json >$work/json
 if [ "$(all step_bytes)" = "34004992 " ]; then ok; else bad "slices: $(cat $work/json)"; fi
+echo '{"_class_name":"X","vae":["diffusers","X"]}' >$work/alone/model_index.json
+./vram fit $work/alone --budget 1GiB >$work/out 2>$work/err
+if [ $? = 2 ] && grep -q "of no part a call is known" $work/err; then ok; else bad "a pipeline that is not known: $(cat $work/out)"; fi
 
 # variants and shards: the same tensors under other names
 damaged

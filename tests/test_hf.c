@@ -383,7 +383,7 @@ static void model(void) {
       EQUAL(c.sliding_layers, m->sliding);
     if (m->kv_bytes >= 0)
       EQUAL(c.kv_bytes_per_token, m->kv_bytes);
-    EQUAL(c.full_layers + c.sliding_layers + c.state_layers, c.layers);
+    EQUAL(c.full_layers + c.sliding_layers + c.state_layers + c.encoder_layers, c.layers);
     rows_agree(&c);
   }
   *test_where = 0;

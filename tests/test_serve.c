@@ -306,6 +306,10 @@ static void test_peaks(void) {
     o.device_bytes = UINT64_C(80) << 30;
     EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
     CHECK(r.term[VRAM_SERVE_ACTIVATIONS].low < peak && peak < r.term[VRAM_SERVE_ACTIVATIONS].high);
+    o.vocab = UINT32_C(1) << 31; /* nobody's: bounds that do not wrap */
+    o.sequences = UINT64_C(1) << 31;
+    EQUAL(vram_serve(&kv, &o, &r, &e), VRAM_OK);
+    CHECK(r.term[VRAM_SERVE_ACTIVATIONS].low > peak);
   }
 }
 

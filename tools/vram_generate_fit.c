@@ -25,7 +25,10 @@ static int fit_try(job *j, int64_t value, uint32_t steps, fit_trial *r, int *sta
     j->prompt = value;
   else if (j->of_generation == SOLVE_NEW)
     j->new_tokens = value;
-  else {
+  else if (j->ndims == VRAM_MAX_DIMS) {
+    *status = cmd_bad("too many dims beside the batch:", j->model, NULL);
+    return -1;
+  } else {
     memset(&j->dims[j->ndims], 0, sizeof *j->dims);
     j->dims[j->ndims++].value = value;
   }

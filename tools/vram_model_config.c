@@ -9,9 +9,9 @@ typedef struct config_cache {
 /* As in training, where the file says it. */
 static uint64_t trained_tokens(const vram_file *f) {
   static const char *const key[] = {"max_position_embeddings", "n_positions",
-                                    "text_config.max_position_embeddings"};
+                                    "text_config.max_position_embeddings", "max_target_positions"};
   size_t i;
-  for (i = 0; i < 3; i++) {
+  for (i = 0; i < sizeof key / sizeof *key; i++) {
     const vram_file_value *v = vram_file_get(f, key[i], (uint32_t)strlen(key[i]));
     if (v && v->kind == VRAM_VALUE_UINT)
       return v->number.u;
@@ -20,14 +20,25 @@ static uint64_t trained_tokens(const vram_file *f) {
 }
 
 static void print_caches(const vram_hf_config *c, const config_cache *k) {
+  if (c->encoder_layers && c->encoder_layers == c->layers) {
+    printf("layers       %11" PRIu64 "  of encoders, without a cache\n", c->layers);
+    return;
+  }
   printf("layers       %11" PRIu64 "  %" PRIu64 " with full attention", c->layers, c->full_layers);
+  if (c->encoder_layers)
+    printf(", %" PRIu64 " of the encoder", c->encoder_layers);
   if (c->sliding_layers)
     printf(", %" PRIu64 " slide over %" PRIu64, c->sliding_layers, c->window);
   if (c->state_layers)
     printf(", %" PRIu64 " without attention", c->state_layers);
-  printf("\ncache        %11s  %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64 " bytes a token\n",
-         cmd_human(k->bytes), k->slots, k->tokens, c->kv_bytes_per_token);
-  if (c->state_bytes)
+  printf("\ncache        %11s  %" PRIu64 " x %" PRIu64 " tokens%s, %" PRIu64 " bytes a token\n",
+         cmd_human(k->bytes), k->slots, k->tokens,
+         c->cross_layers && !c->cross_tokens ? " and as many of the encoder" : "",
+         c->kv_bytes_per_token);
+  if (c->cross_tokens)
+    printf("encoder's    %11s  %" PRIu64 " x %" PRIu64 " tokens, which the decoder keeps\n",
+           cmd_human(k->slots * c->state_bytes), k->slots, c->cross_tokens);
+  else if (c->state_bytes)
     printf("states       %11s  of %" PRIu64 " layers, for each sequence %" PRIu64
            " elements of convolutions and %" PRIu64 " of state spaces\n",
            cmd_human(k->slots * c->state_bytes), c->state.layers, c->conv_elements,
@@ -50,6 +61,10 @@ static void print_json(const vram_hf_config *c, const config_cache *k) {
   printf(",\"layers\":%" PRIu64 ",\"full_layers\":%" PRIu64 ",\"sliding_layers\":%" PRIu64
          ",\"window\":%" PRIu64,
          c->layers, c->full_layers, c->sliding_layers, c->window);
+  if (c->encoder_layers)
+    printf(",\"encoder_layers\":%" PRIu64 ",\"cross_layers\":%" PRIu64 ",\"cross_tokens\":%" PRIu64,
+           c->encoder_layers, c->cross_layers,
+           c->cross_layers && !c->cross_tokens ? k->tokens : c->cross_tokens);
   printf(",\"n_ctx\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
          ",\"kv_cache_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64
          ",\"state_elements\":{\"conv\":%" PRIu64 ",\"ssm\":%" PRIu64 "}",
@@ -142,6 +157,11 @@ static int serve_fill(const model_file *m, vram_hf_config *c, serve_model *s) {
   vram_error e;
   if (vram_hf_config_read(&m->f, c, &e)) {
     cmd_say("%s: %s", m->path, e.text);
+    return USAGE;
+  }
+  if (c->encoder_layers) {
+    cmd_say("%s: an encoder or a model with one, which is not served by these rules: %s", m->path,
+            c->family);
     return USAGE;
   }
   s->config = c;

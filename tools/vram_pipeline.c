@@ -499,6 +499,16 @@ static int size_search(pipeline *p, int64_t *most) {
   return status;
 }
 
+/* Is there a part whose call is known? Otherwise any size would fit. */
+static int knows_calls(const pipeline *p) {
+  uint32_t i;
+  for (i = 0; i < p->nparts; i++)
+    if (p->part[i].has_step)
+      return 1;
+  cmd_say("%s: of no part a call is known, so that no size can be solved for", p->model);
+  return 0;
+}
+
 static void print_fit(const pipeline *p, int64_t n) {
   const uint64_t least = peak_of(p, p->offload, AT_LEAST), most = peak_of(p, p->offload, AT_MOST);
   if (p->j.json) {
@@ -531,6 +541,8 @@ int pipeline_fit(int argc, char **argv) {
     status = pipeline_sizes(&p);
   if (!status && p.model)
     status = size_search(&p, &n);
+  if (!status && p.model && !knows_calls(&p))
+    status = USAGE;
   if (!status && p.model)
     status = size_try(&p, n ? n : 1, &fits);
   if (!status && p.model)

@@ -248,6 +248,9 @@ typedef struct vram_hf_config {
   uint64_t cache_heads; /* of transformers' cache: Falcon repeats keys and values before */
   uint64_t window;      /* of the layers that slide; 0: none */
   uint64_t full_layers, sliding_layers, state_layers;
+  uint64_t encoder_layers; /* of the layers, which keep nothing: of towers, before a decoder */
+  uint64_t cross_layers; /* of a decoder, which keep keys and values of its encoder's tokens, too */
+  uint64_t cross_tokens; /* how many there are, part of state_bytes; 0: as many as the decoder's */
   vram_hf_state state;
   uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
   uint64_t state_bytes;                 /* the same, in bytes */
@@ -276,7 +279,8 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
                                   vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* The rows that a serving engine makes of them, of all ranks together, for vram_serve. */
+/* The rows that a serving engine makes of them, of all ranks together, for vram_serve; nothing of
+   an encoder's tokens. */
 typedef struct vram_hf_served {
   vram_engine engine;
   vram_dtype dtype; /* of the model as it is served */

@@ -13,7 +13,9 @@
    states live beside both. */
 static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
   const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const uint64_t logits = vram__product_or_overflow(s->r->sequences, o->vocab);
+  const uint64_t f32 = vram__product_or_overflow(4, logits), tokens = s->r->batched_tokens;
+  const uint64_t sort = vram__product_or_overflow(VRAM__SORT_BYTES, logits);
   const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
   uint64_t layer, experts, hidden, high;
   if (!o->hidden || !o->intermediate) {
@@ -21,15 +23,19 @@ static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) 
     to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
     return;
   }
-  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
-      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+  if (vram_dtype_bytes(dtype, vram__product_or_overflow(tokens, o->hidden), &hidden) ||
+      vram_dtype_bytes(
+          dtype, vram__product_or_overflow(tokens, 3 * vram__div_up_u64(o->intermediate, s->tp)),
+          &layer))
     layer = hidden = 0;
   experts = vram__product_or_overflow(hidden, o->experts_used);
-  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
-  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
-  to->high = vram__sum_or_overflow(
-      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
-  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+  layer = vram__sum_or_overflow(layer, hidden);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer, experts));
+  to->low = layer > f32 ? layer : f32;
+  to->high = vram__sum_or_overflow(high > sort ? high : sort, vram__product_or_overflow(2, hidden));
+  if (to->low > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->low = VRAM_MAX_BYTES / 4;
+  if (to->high > VRAM_MAX_BYTES / 4)
     to->high = VRAM_MAX_BYTES / 4;
   to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
 }

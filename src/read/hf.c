@@ -3,18 +3,20 @@
 
 /* ---- parameters ---- */
 
-static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+VRAM__FN void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
   h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
   h->tensors++;
 }
 
-static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+VRAM__FN void vram__hf_name_again(vram__hf *h) { h->tensors++; }
+
+VRAM__FN void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
   vram__hf_add(h, in, out);
   if (has_bias)
     vram__hf_add(h, out, 1);
 }
 
-static void vram__hf_norm(vram__hf *h, uint64_t n) {
+VRAM__FN void vram__hf_norm(vram__hf *h, uint64_t n) {
   if (!h->family->norms || /* OLMo's have no weights */
       (vram__hf_has(h, VRAM__HF_OPT) && !vram__hf_bool(h, "layer_norm_elementwise_affine", 1)))
     return;
@@ -122,7 +124,7 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
     return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
   if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
-    return vram__hf_number(h, "shared_intermediate_size", 0);
+    return vram__hf_number(h, "shared_intermediate_size", h->family->shared);
   return vram__product_or_overflow(
       h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
@@ -135,7 +137,7 @@ static void vram__hf_shared(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
     vram__hf_mlp(h, width);
     vram__hf_linear(h, c->hidden, 1, 0);
-  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+  } else if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH) && (width || vram__hf_has(h, VRAM__HF_BAMBA))) {
     vram__hf_linear(h, c->hidden, 2 * width, 0);
     vram__hf_linear(h, width, c->hidden, 0);
   } else if (width)
@@ -154,7 +156,7 @@ static void vram__hf_moe(vram__hf *h) {
     vram__hf_add(h, c->experts, 2 * width);
     vram__hf_add(h, c->experts, c->hidden);
   }
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION) && vram__hf_bool(h, "use_expert_bias", 1))
     h->tensors++;
   if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
     vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
@@ -207,18 +209,19 @@ static void vram__hf_mamba(vram__hf *h) {
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1),
+            is_hybrid = is_h1 || vram__hf_has(h, VRAM__HF_BAMBA);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_hybrid ? "mamba_expand" : "expand", 2);
   s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
-  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
-  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
-  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
-  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->state = vram__hf_number(h, is_hybrid ? "mamba_d_state" : "state_size", is_hybrid ? 256 : 128);
+  s->groups = vram__hf_number(h, is_hybrid ? "mamba_n_groups" : "n_groups", is_hybrid ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_hybrid ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_hybrid ? "mamba_n_heads" : "num_heads", 128);
   s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
-  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
-  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->chunk = vram__hf_number(h, is_hybrid ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_hybrid ? "mamba_proj_bias" : "use_bias", 0);
   s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
-  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->conv_bias = vram__hf_bool(h, is_hybrid ? "mamba_conv_bias" : "use_conv_bias", 1);
   s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
@@ -241,7 +244,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = s.groups;
   c->state.group_channels = 2 * s.state;
   c->state.keeps_drafts = 1;
-  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_BAMBA);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -296,7 +299,10 @@ static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t wha
 
 /* Layer i as layer_types has it: its text; NULL: not said. */
 static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
-  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  const vram_file_value *const v =
+      vram__hf_value(h, vram__hf_has(h, VRAM__HF_BAMBA)
+                            ? vram__hf_name(h, "layers_block_type", "layer_types", NULL)
+                            : "layer_types");
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
   if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
@@ -307,12 +313,23 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
   return (const vram_file_text *)v->array + i;
 }
 
+/* Bamba has a list of layers with attention, Granite one of what each layer has. */
+static int vram__hf_bamba_attention(vram__hf *h, uint64_t i, const vram_file_text *type) {
+  if (!vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_array_holds(h, "attn_layer_indices", i);
+  return type && type->count <= 64 &&
+         (vram__text_is(type->text, (uint32_t)type->count, "attention") ||
+          vram__text_is(type->text, (uint32_t)type->count, "full_attention"));
+}
+
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     return 0;
+  if (vram__hf_has(h, VRAM__HF_BAMBA))
+    return vram__hf_bamba_attention(h, i, type);
   if (vram__hf_has(h, VRAM__HF_JAMBA)) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
@@ -327,6 +344,8 @@ VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  if (vram__hf_has(h, VRAM__HF_MOE))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "a family that needs a list has no key ", "layer_types");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
@@ -374,7 +393,8 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
-      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+      i < vram__hf_number(h, vram__hf_name(h, "first_k_dense_replace", "num_dense_layers", NULL),
+                          h->family->dense))
     return 0;
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
@@ -411,7 +431,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
       c->full_layers++;
   } else
     c->state_layers++;
-  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2) ||
+      (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_BAMBA)))
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
@@ -421,6 +442,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
+  else if (vram__hf_has(h, VRAM__HF_BAMBA) && vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    vram__hf_shared(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
                         ? vram__hf_number(h, "intermediate_size_mlp", 16384)
@@ -676,7 +699,7 @@ static void vram__hf_sizes(vram__hf *h) {
       vram__hf_name(h, "intermediate_size", "n_inner",
                     vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
       w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
-  if (vram__hf_has(h, VRAM__HF_LFM2))
+  if (vram__hf_has(h, VRAM__HF_LFM2) && !vram__hf_has(h, VRAM__HF_MOE))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
@@ -685,6 +708,8 @@ static void vram__hf_sizes(vram__hf *h) {
     c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
   }
   c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    c->is_tied = (uint8_t)vram__hf_bool(h, "tie_embedding", c->is_tied);
   vram__hf_window(h);
   vram__hf_experts(h);
 }
@@ -719,20 +744,32 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
+/* The class that `architectures` names first. */
+VRAM__FN const vram_file_text *vram__hf_class_name(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return NULL;
+  if (v->of == VRAM_VALUE_TEXT && v->array)
+    return (const vram_file_text *)v->array;
+  vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+  return NULL;
+}
+
+VRAM__FN void vram__hf_no_class(vram__hf *h, const vram_file_text *name) {
+  if (h->result)
+    return;
+  vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+  vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+}
+
 /* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
   static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
-  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
-  const vram_file_text *name;
+  const vram_file_text *const name = vram__hf_class_name(h);
   uint32_t i;
-  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+  if (!name)
     return;
-  if (v->of != VRAM_VALUE_TEXT || !v->array) {
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
-    return;
-  }
-  name = (const vram_file_text *)v->array;
   for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(encoder[i]);
     h->head = (uint8_t)i;
@@ -745,10 +782,7 @@ static void vram__hf_class(vram__hf *h) {
         (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
       return;
   }
-  if (!h->result) {
-    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
-    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
-  }
+  vram__hf_no_class(h, name);
 }
 
 /* The family, and where its keys are: of a model for images below text_config. */
@@ -767,7 +801,10 @@ static void vram__hf_begin(vram__hf *h) {
   }
   if (vram__hf_has(h, VRAM__HF_VISION))
     h->prefix = "text_config.";
-  vram__hf_class(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_class(h);
+  else
+    vram__hf_class(h);
 }
 
 static void vram__hf_totals(vram__hf *h) {
@@ -792,27 +829,35 @@ static void vram__hf_totals(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
-VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
+/* Decoders, and encoders of texts. */
+static void vram__hf_read_layers(vram__hf *h) {
   uint64_t i;
+  vram__hf_sizes(h);
+  vram__hf_ssm_dtype(h);
+  if (!h->result)
+    vram__hf_ends(h);
+  for (i = 0; !h->result && i < h->c->layers; i++)
+    vram__hf_layer(h, i);
+  h->c->text_params = h->params;
+  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
+    vram__hf_vision(h);
+}
+
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
   vram__memory_zero(h, sizeof *h);
   vram__memory_zero(c, sizeof *c);
   h->f = f;
   h->c = c;
   h->e = e;
   vram__hf_begin(h);
-  if (!h->result) {
-    c->family = h->family->type;
-    vram__hf_sizes(h);
-    vram__hf_dtype(h);
-    vram__hf_ssm_dtype(h);
-  }
-  if (!h->result)
-    vram__hf_ends(h);
-  for (i = 0; !h->result && i < c->layers; i++)
-    vram__hf_layer(h, i);
-  c->text_params = h->params;
-  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
-    vram__hf_vision(h);
+  if (h->result)
+    return;
+  c->family = h->family->type;
+  vram__hf_dtype(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_read(h);
+  else
+    vram__hf_read_layers(h);
   if (!h->result)
     vram__hf_totals(h);
 }

@@ -39,6 +39,26 @@ static uint32_t vram__hf_state_row(const vram_hf_state *s, uint64_t channels, ui
   return 1;
 }
 
+/* EncoderDecoderCache: what layers of a decoder keep of the encoder's tokens. Of texts there are as
+   many as the decoder's; Whisper's are always those of 30 seconds. */
+static uint32_t vram__hf_cross_row(const vram_hf_config *c, vram_dtype dtype, vram_kv_layer *l) {
+  if (!c->cross_layers)
+    return 0;
+  l->count = (uint32_t)c->cross_layers;
+  if (c->cross_tokens) {
+    l->kind = VRAM_KV_STATE;
+    l->nstate = 1;
+    l->state[0] = dtype;
+    l->state_elements[0] = vram__product_or_overflow(2 * c->cross_tokens, c->heads * c->head_dim);
+  } else {
+    l->kind = VRAM_KV_FULL;
+    l->heads = (uint32_t)c->heads;
+    l->k_dim = l->v_dim = (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+  }
+  return 1;
+}
+
 /* cache_utils.py: LinearAttentionLayer keeps all columns of the kernel; what is recurrent is
    computed, and kept, in f32 (all families here). */
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
@@ -46,6 +66,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
   uint32_t n;
   vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
   n = vram__hf_attention_rows(c, c->cache_heads, dtype, row);
+  n += vram__hf_cross_row(c, dtype, row + n);
   return n + vram__hf_state_row(&c->state, c->state.channels, c->state.kernel, dtype, VRAM_F32,
                                 row + n);
 }
@@ -111,5 +132,7 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
   vram__memory_zero(row, sizeof row);
   kv.layer = row;
   kv.nlayer = vram__hf_attention_rows(c, c->cache_heads, c->dtype, row);
+  if (!c->cross_tokens)
+    kv.nlayer += vram__hf_cross_row(c, c->dtype, row + kv.nlayer);
   return vram_kv_bytes(&kv, ctx, slots, &r, NULL) ? VRAM_OVERFLOW : r.total_bytes;
 }

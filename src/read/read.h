@@ -296,6 +296,24 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 /* only this part of a head is rotated where partial_rotary_factor is missing */
 #define VRAM__HF_ROTARY_HALF UINT64_C(0x800000000000)
 #define VRAM__HF_ROTARY_QUARTER UINT64_C(0x1000000000000)
+/* hf_pair.c: families that are counted there */
+#define VRAM__HF_PAIR UINT64_C(0x2000000000000) /* an encoder and a decoder */
+#define VRAM__HF_TOWERS                                                                            \
+  UINT64_C(0x4000000000000) /* encoders of images, or of texts beside them                         \
+                             */
+#define VRAM__HF_T5 UINT64_C(0x8000000000000)
+#define VRAM__HF_GATED UINT64_C(0x10000000000000)     /* where feed_forward_proj is missing */
+#define VRAM__HF_EACH_BIAS UINT64_C(0x20000000000000) /* each layer has biases of positions */
+#define VRAM__HF_LAST_NORM UINT64_C(0x40000000000000) /* a norm behind the layers */
+#define VRAM__HF_NO_OFFSET UINT64_C(0x80000000000000) /* Marian: no two positions more */
+#define VRAM__HF_AUDIO UINT64_C(0x100000000000000)
+#define VRAM__HF_SIGLIP UINT64_C(0x200000000000000)
+#define VRAM__HF_TWO_TOWERS UINT64_C(0x400000000000000)
+#define VRAM__HF_OF_TEXT UINT64_C(0x800000000000000) /* a tower of CLIP or SigLIP alone */
+#define VRAM__HF_OF_IMAGES UINT64_C(0x1000000000000000)
+/* Mamba-2 in the place of attention, with keys of Falcon-H1: Bamba; Granite where there is a shared
+   width */
+#define VRAM__HF_BAMBA UINT64_C(0x2000000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -351,6 +369,14 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
+/* what classes of hf_pair.c are for; the first is VRAM__HF_BARE */
+enum { VRAM__HF_GENERATES = 1, VRAM__HF_ENCODES, VRAM__HF_CLASSIFIES, VRAM__HF_PROJECTS };
+VRAM__FN void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns);
+VRAM__FN void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias);
+VRAM__FN void vram__hf_norm(vram__hf *h, uint64_t n);
+VRAM__FN void vram__hf_name_again(vram__hf *h); /* one more tensor, which has been counted */
+VRAM__FN const vram_file_text *vram__hf_class_name(vram__hf *h); /* NULL: none is named */
+VRAM__FN void vram__hf_no_class(vram__hf *h, const vram_file_text *name);
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
@@ -373,6 +399,10 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go thro
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
+
+/* hf_pair.c: encoders with decoders, and towers */
+VRAM__FN void vram__hf_pair_class(vram__hf *h);
+VRAM__FN void vram__hf_pair_read(vram__hf *h);
 
 /* hf_cache.c */
 VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);

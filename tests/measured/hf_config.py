@@ -10,7 +10,7 @@ layers of the cache and the bytes of a token are those of the cache which a forw
 fills.
 """
 
-import json, os, random, re, subprocess, sys, tempfile
+import copy, json, os, random, re, subprocess, sys, tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch, transformers
@@ -18,12 +18,13 @@ import torch, transformers
 HEADER = """/* Files config.json, and what transformers 5.23.0 makes of them on the meta device (the class of
    `architectures`, or AutoModelForCausalLM), as tests/measured/hf_config.py measures it: well-known
    models first, then small and odd ones. {file, params, text_params, tensors, full layers, layers
-   that slide, bytes of a token of all layers; -1: not measured} */
+   that slide, bytes of a token of all layers (of an encoder with a decoder: of one of each);
+   -1: not measured} */
 /* clang-format off */"""
 
 
 def build(d):
-    d = dict(d)
+    d = copy.deepcopy(d)
     kind = d.pop("model_type")
     names = d.pop("architectures", None)
     d.pop("quantization_config", None)
@@ -31,6 +32,12 @@ def build(d):
     config = transformers.AutoConfig.for_model(kind, **d)
     if names:
         make = lambda: getattr(transformers, names[0])._from_config(config)
+    elif kind == "siglip_text_model":  # has no auto class
+        make = lambda: transformers.SiglipTextModel._from_config(config)
+    elif kind == "whisper":
+        make = lambda: transformers.AutoModelForSpeechSeq2Seq.from_config(config)
+    elif kind in PAIRS:
+        make = lambda: transformers.AutoModelForSeq2SeqLM.from_config(config)
     elif type(config) in transformers.AutoModelForCausalLM._model_mapping and kind not in ENCODERS:
         make = lambda: transformers.AutoModelForCausalLM.from_config(config)
     else:
@@ -41,6 +48,16 @@ def build(d):
 
 
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
+PAIRS = ("t5", "mt5", "umt5", "bart", "mbart", "marian", "whisper")
+TOWERS = (
+    "vit",
+    "clip",
+    "clip_text_model",
+    "clip_vision_model",
+    "siglip",
+    "siglip_text_model",
+    "siglip_vision_model",
+)
 
 
 def kinds(layers):
@@ -78,10 +95,41 @@ def cache_of(model, config, dtype):
     return kinds(cache.layers) + (count * dtype.itemsize,)
 
 
+def pair_cache_of(model, config, dtype):
+    """Of an encoder with a decoder: the same, where a token is one of both; of Whisper one of the decoder, and
+    behind it the bytes of the encoder's tokens."""
+    if type(model).__name__.endswith("EncoderModel"):
+        return 0, 0, 0
+    model.set_attn_implementation("eager")  # whose masks look at no values
+    ran = torch.bfloat16 if dtype == torch.float16 else dtype  # in float16 layers look for infinities
+    inner = getattr(model, "model", model).to(ran)
+    ids = torch.zeros((1, 5), dtype=torch.long, device="meta")
+    given = {"input_ids": ids}
+    if config.model_type == "whisper":
+        sound = (1, config.num_mel_bins, 2 * config.max_source_positions)
+        given = {"input_features": torch.zeros(sound, device="meta", dtype=ran)}
+    with torch.no_grad():
+        cache = inner(decoder_input_ids=ids, use_cache=True, **given).past_key_values
+    own, cross = (
+        sum(l.keys.numel() + l.values.numel() for l in c.layers) * dtype.itemsize
+        for c in (cache.self_attention_cache, cache.cross_attention_cache)
+    )
+    layers = len(cache.self_attention_cache.layers)
+    if config.model_type == "whisper":
+        return layers, 0, own // 5, cross
+    return layers, 0, (own + cross) // 5
+
+
 def measure(d):
     model, config, dtype = build(d)
     params = sum(p.numel() for p in model.parameters())
     text = params
+    if d["model_type"] in PAIRS + TOWERS:
+        sights = ("vision_model.", "visual_projection.")
+        if d["model_type"] in ("clip", "siglip"):
+            text = sum(p.numel() for n, p in model.named_parameters() if not n.startswith(sights))
+        cache = pair_cache_of(model, config, dtype) if d["model_type"] in PAIRS else (0, 0, 0)
+        return (params, text, len(model.state_dict())) + cache
     if config.get_text_config() is not config:
         text = sum(p.numel() for n, p in model.named_parameters() if "language_model" in n or "lm_head" in n)
     tensors = len(model.state_dict())
@@ -91,7 +139,7 @@ def measure(d):
 
 def row(d, numbers):
     text = json.dumps(json.dumps(d, separators=(",", ":")))
-    return "{%s, %s}," % (text, ", ".join(map(str, numbers)))
+    return "{%s, %s}," % (text, ", ".join(map(str, numbers[:6])))
 
 
 # ---- drawn configs ----
@@ -196,6 +244,114 @@ GPT = dict(
     num_key_value_heads=None,
 )
 NO_GROUPS = dict(num_key_value_heads=None)
+
+
+def t5(name):
+    def make(r, d):
+        return {
+            "architectures": [name + r.choice(["ForConditionalGeneration", "EncoderModel", "Model"])],
+            "d_kv": r.choice([8, 12, 64]),
+            "num_decoder_layers": r.choice([None, 1, 3, 5]),
+            "feed_forward_proj": r.choice(["relu", "gated-gelu", "gated-silu", "gelu"]),
+            "relative_attention_num_buckets": r.choice([8, 32, 33]),
+        }
+
+    return make
+
+
+def pair(*names):
+    def make(r, d):
+        return {
+            "architectures": [r.choice(names)],
+            "decoder_layers": r.randint(1, 5),
+            "decoder_ffn_dim": r.randint(20, 300),
+            "num_hidden_layers": d["num_hidden_layers"],
+            "num_labels": r.randint(1, 5),
+            "share_encoder_decoder_embeddings": coin(r),
+            "max_source_positions": r.choice([10, 30]),
+            "max_target_positions": r.choice([20, 33]),
+            "num_mel_bins": r.choice([16, 128]),
+        }
+
+    return make
+
+
+def tower(r):
+    heads = r.choice([2, 3, 4])
+    return {
+        "hidden_size": heads * r.choice([8, 12, 20]),
+        "num_attention_heads": heads,
+        "num_hidden_layers": r.randint(1, 5),
+        "intermediate_size": r.randint(20, 200),
+    }
+
+
+def pieces(r):
+    return {
+        "image_size": r.choice([32, 50, 224]),
+        "patch_size": r.choice([8, 14, 16]),
+        "num_channels": r.choice([1, 3]),
+        "vision_use_head": coin(r),
+        "qkv_bias": coin(r),
+    }
+
+
+def words(r):
+    return {"vocab_size": r.randint(50, 400), "max_position_embeddings": r.choice([20, 64])}
+
+
+def some(r, d):
+    return {k: v for k, v in d.items() if r.random() < 0.75}
+
+
+def two_towers(r, d):
+    return {
+        "text_config": dict(tower(r), **some(r, dict(words(r), projection_size=24))),
+        "vision_config": dict(tower(r), **some(r, pieces(r))),
+        "projection_dim": r.choice([16, 40]),
+    }
+
+
+def dict_towers(r, d):
+    return dict(two_towers(r, d), text_config_dict=some(r, tower(r)) if coin(r) else None)
+
+
+def one_tower(*names):
+    def make(r, d):
+        return dict(
+            pieces(r),
+            architectures=[r.choice(names)],
+            projection_dim=r.choice([16, 40]),
+            projection_size=24,
+            num_labels=r.randint(1, 9),
+            pooler_output_size=r.choice([None, 20]),
+        )
+
+    return make
+
+
+def kept_tower(d):
+    """A tower alone: heads of keys are no key of it; two towers have all keys in their own configs."""
+    outer = ("model_type", "dtype", "projection_dim", "tie_word_embeddings")
+    if "text_config" in d or "vision_config" in d or d["model_type"] in ("clip", "siglip"):
+        return {k: v for k, v in d.items() if k in outer or "_config" in k}
+    if d["model_type"] == "vit" or "vision" in d["model_type"]:
+        d = {k: v for k, v in d.items() if k not in ("vocab_size", "max_position_embeddings", "pad_token_id")}
+    return {k: v for k, v in d.items() if k not in ("num_key_value_heads", "tie_word_embeddings")}
+
+
+def hybrid(r, d):
+    return {
+        "mamba_d_state": r.choice([16, 24]),
+        "mamba_d_conv": r.choice([3, 4]),
+        "mamba_n_groups": r.choice([1, 2]),
+        "mamba_proj_bias": coin(r),
+        "mamba_conv_bias": coin(r),
+        "attention_bias": coin(r),
+        "mlp_bias": coin(r),
+        "attn_layer_indices": [i for i in range(d["num_hidden_layers"]) if coin(r)],
+    }
+
 
 # what a family has beside the keys of all: drawn, too
 MORE = {
@@ -327,11 +483,74 @@ MORE = {
         "attention_chunk_size": 32,
         "attention_bias": coin(r),
     },
+    "bamba": hybrid,
+    "granitemoehybrid": lambda r, d: dict(
+        hybrid(r, d),
+        attn_layer_indices=None,
+        num_local_experts=r.choice([0, 3]),
+        shared_intermediate_size=r.randint(8, 90),
+        layer_types=[r.choice(["mamba", "attention"]) for _ in range(d["num_hidden_layers"])],
+    ),
+    "lfm2_moe": lambda r, d: {
+        "num_experts": r.randint(2, 6),
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": r.randint(8, 90),
+        "num_dense_layers": r.randint(0, 3),
+        "use_expert_bias": coin(r),
+        "conv_bias": coin(r),
+        "conv_L_cache": r.choice([3, 4]),
+        "tie_embedding": coin(r),
+    },
+    "t5": t5("T5"),
+    "mt5": t5("MT5"),
+    "umt5": t5("UMT5"),
+    "bart": pair("BartForConditionalGeneration", "BartModel", "BartForSequenceClassification"),
+    "mbart": pair("MBartForConditionalGeneration", "MBartModel"),
+    "marian": lambda r, d: dict(pair("MarianMTModel", "MarianModel")(r, d), decoder_vocab_size=77),
+    "whisper": pair("WhisperForConditionalGeneration", "WhisperModel"),
+    "vit": one_tower("ViTModel", "ViTForImageClassification"),
+    "clip": dict_towers,
+    "clip_text_model": one_tower("CLIPTextModel", "CLIPTextModelWithProjection"),
+    "clip_vision_model": one_tower("CLIPVisionModel", "CLIPVisionModelWithProjection"),
+    "siglip": two_towers,
+    "siglip_text_model": one_tower("SiglipTextModel"),
+    "siglip_vision_model": one_tower("SiglipVisionModel"),
     "falcon_mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
     "mamba": lambda r, d: {"state_size": 8, "use_bias": coin(r), "use_conv_bias": coin(r)},
 }
 
+T5 = moved(
+    hidden_size="d_model",
+    num_hidden_layers="num_layers",
+    num_attention_heads="num_heads",
+    intermediate_size="d_ff",
+    max_position_embeddings=None,
+    num_key_value_heads=None,
+)
+BART = moved(
+    hidden_size="d_model",
+    num_attention_heads="encoder_attention_heads",
+    intermediate_size="encoder_ffn_dim",
+    num_key_value_heads=None,
+)
+
+
+def bart(d):
+    layers = {"encoder_layers": 3 if "num_hidden_layers" in d else 4}
+    return dict(BART(d), decoder_attention_heads=d["num_attention_heads"], **layers)
+
+
 FIX = {
+    **{
+        k: lambda d: dict(d, mamba_n_heads=d["num_attention_heads"], mamba_expand=2)
+        for k in ("bamba", "granitemoehybrid")
+    },
+    "lfm2_moe": lambda d: dict(
+        d, layer_types=["conv" if i % 3 else "full_attention" for i in range(d["num_hidden_layers"])]
+    ),
+    **{k: T5 for k in ("t5", "mt5", "umt5")},
+    **{k: bart for k in ("bart", "mbart", "marian", "whisper")},
+    **{k: kept_tower for k in TOWERS},
     "gpt2": moved(**GPT),
     "gptj": moved(**GPT),
     "codegen": moved(**GPT),
@@ -384,7 +603,7 @@ def ours(d):
         return json.loads(p.stdout)
 
 
-SAID = ("params", "text_params", "tensors", "full_layers", "sliding_layers", "kv_bytes_per_token")
+SAID = ("params", "text_params", "tensors", "full_layers", "sliding_layers", "kv_bytes_per_token", "state_bytes")
 
 
 def compare(d, numbers):

@@ -24,6 +24,9 @@ MODELS = {
     "qwen3_next": dict(SMALL, **HEADS, **DELTA, **EXPERTS, num_hidden_layers=4, head_dim=16),
     "qwen3_5_text": dict(SMALL, **HEADS, **DELTA, num_hidden_layers=8, head_dim=16, linear_conv_kernel_dim=3),
     "lfm2": dict(SMALL, **HEADS, num_hidden_layers=5, full_attn_idxs=[1, 3], conv_L_cache=4),
+    "bamba": dict(SMALL, **HEADS, num_hidden_layers=3, attn_layer_indices=[1], mamba_n_heads=8, mamba_d_state=24, mamba_n_groups=2),
+    "granitemoehybrid": dict(SMALL, **HEADS, num_hidden_layers=3, layer_types=["mamba", "attention", "mamba"], mamba_n_heads=4, mamba_d_state=16, mamba_d_conv=3, num_local_experts=2),
+    "lfm2_moe": dict(SMALL, **HEADS, num_hidden_layers=4, layer_types=["conv", "full_attention", "conv", "conv"], num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32),
 }
 
 
