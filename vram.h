@@ -5080,6 +5080,9 @@ typedef struct vram_hf_config {
   uint64_t cache_heads; /* of transformers' cache: Falcon repeats keys and values before */
   uint64_t window;      /* of the layers that slide; 0: none */
   uint64_t full_layers, sliding_layers, state_layers;
+  uint64_t encoder_layers; /* of the layers, which keep nothing: of towers, before a decoder */
+  uint64_t cross_layers; /* of a decoder, which keep keys and values of its encoder's tokens, too */
+  uint64_t cross_tokens; /* how many there are, part of state_bytes; 0: as many as the decoder's */
   vram_hf_state state;
   uint64_t conv_elements, ssm_elements; /* of all layers' states, of one sequence */
   uint64_t state_bytes;                 /* the same, in bytes */
@@ -5108,7 +5111,8 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
                                   vram_kv_layer row[VRAM_HF_KV_ROWS]);
 
-/* The rows that a serving engine makes of them, of all ranks together, for vram_serve. */
+/* The rows that a serving engine makes of them, of all ranks together, for vram_serve; nothing of
+   an encoder's tokens. */
 typedef struct vram_hf_served {
   vram_engine engine;
   vram_dtype dtype; /* of the model as it is served */
@@ -56667,7 +56671,9 @@ VRAM__FN void vram__sglang_result(const vram__serve *s, vram_serve_result *to) {
    states live beside both. */
 static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) {
   const vram_serve_options *o = s->o;
-  const uint64_t logits = s->r->sequences * o->vocab, tokens = s->r->batched_tokens;
+  const uint64_t logits = vram__product_or_overflow(s->r->sequences, o->vocab);
+  const uint64_t f32 = vram__product_or_overflow(4, logits), tokens = s->r->batched_tokens;
+  const uint64_t sort = vram__product_or_overflow(VRAM__SORT_BYTES, logits);
   const vram_dtype dtype = o->activations ? o->activations : VRAM_BF16;
   uint64_t layer, experts, hidden, high;
   if (!o->hidden || !o->intermediate) {
@@ -56675,15 +56681,19 @@ static void vram__serve_activations(const vram__serve *s, vram_serve_range *to) 
     to->why = "published: 0.19 to 2.51 GiB (vllm issues 13061, 13882, 16570)";
     return;
   }
-  if (vram_dtype_bytes(dtype, tokens * o->hidden, &hidden) ||
-      vram_dtype_bytes(dtype, tokens * (3 * vram__div_up_u64(o->intermediate, s->tp)), &layer))
+  if (vram_dtype_bytes(dtype, vram__product_or_overflow(tokens, o->hidden), &hidden) ||
+      vram_dtype_bytes(
+          dtype, vram__product_or_overflow(tokens, 3 * vram__div_up_u64(o->intermediate, s->tp)),
+          &layer))
     layer = hidden = 0;
   experts = vram__product_or_overflow(hidden, o->experts_used);
-  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer + hidden, experts));
-  to->low = layer + hidden > 4 * logits ? layer + hidden : 4 * logits;
-  to->high = vram__sum_or_overflow(
-      high > VRAM__SORT_BYTES * logits ? high : VRAM__SORT_BYTES * logits, 2 * hidden);
-  if (to->high > VRAM_MAX_BYTES / 4) /* nobody's */
+  layer = vram__sum_or_overflow(layer, hidden);
+  high = vram__product_or_overflow(2, vram__sum_or_overflow(layer, experts));
+  to->low = layer > f32 ? layer : f32;
+  to->high = vram__sum_or_overflow(high > sort ? high : sort, vram__product_or_overflow(2, hidden));
+  if (to->low > VRAM_MAX_BYTES / 4) /* nobody's */
+    to->low = VRAM_MAX_BYTES / 4;
+  if (to->high > VRAM_MAX_BYTES / 4)
     to->high = VRAM_MAX_BYTES / 4;
   to->why = "low: one feed-forward or the logits; high: twice that or a sort of the logits";
 }
@@ -57174,6 +57184,24 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r);
 /* only this part of a head is rotated where partial_rotary_factor is missing */
 #define VRAM__HF_ROTARY_HALF UINT64_C(0x800000000000)
 #define VRAM__HF_ROTARY_QUARTER UINT64_C(0x1000000000000)
+/* hf_pair.c: families that are counted there */
+#define VRAM__HF_PAIR UINT64_C(0x2000000000000) /* an encoder and a decoder */
+#define VRAM__HF_TOWERS                                                                            \
+  UINT64_C(0x4000000000000) /* encoders of images, or of texts beside them                         \
+                             */
+#define VRAM__HF_T5 UINT64_C(0x8000000000000)
+#define VRAM__HF_GATED UINT64_C(0x10000000000000)     /* where feed_forward_proj is missing */
+#define VRAM__HF_EACH_BIAS UINT64_C(0x20000000000000) /* each layer has biases of positions */
+#define VRAM__HF_LAST_NORM UINT64_C(0x40000000000000) /* a norm behind the layers */
+#define VRAM__HF_NO_OFFSET UINT64_C(0x80000000000000) /* Marian: no two positions more */
+#define VRAM__HF_AUDIO UINT64_C(0x100000000000000)
+#define VRAM__HF_SIGLIP UINT64_C(0x200000000000000)
+#define VRAM__HF_TWO_TOWERS UINT64_C(0x400000000000000)
+#define VRAM__HF_OF_TEXT UINT64_C(0x800000000000000) /* a tower of CLIP or SigLIP alone */
+#define VRAM__HF_OF_IMAGES UINT64_C(0x1000000000000000)
+/* Mamba-2 in the place of attention, with keys of Falcon-H1: Bamba; Granite where there is a shared
+   width */
+#define VRAM__HF_BAMBA UINT64_C(0x2000000000000000)
 /* Which layers slide where layer_types is missing. */
 enum {
   VRAM__HF_NO_WINDOW,
@@ -57229,6 +57257,14 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 /* hf.c. All that a config.json says; h stays good for what follows. */
 enum { VRAM__HF_MAX_LAYERS = 4096 };
 enum { VRAM__HF_BARE, VRAM__HF_MASKED, VRAM__HF_CLASSES }; /* heads of encoders */
+/* what classes of hf_pair.c are for; the first is VRAM__HF_BARE */
+enum { VRAM__HF_GENERATES = 1, VRAM__HF_ENCODES, VRAM__HF_CLASSIFIES, VRAM__HF_PROJECTS };
+VRAM__FN void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns);
+VRAM__FN void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias);
+VRAM__FN void vram__hf_norm(vram__hf *h, uint64_t n);
+VRAM__FN void vram__hf_name_again(vram__hf *h); /* one more tensor, which has been counted */
+VRAM__FN const vram_file_text *vram__hf_class_name(vram__hf *h); /* NULL: none is named */
+VRAM__FN void vram__hf_no_class(vram__hf *h, const vram_file_text *name);
 VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e);
 VRAM__FN int vram__hf_bias_key(vram__hf *h);
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i); /* layer i; else it has a state */
@@ -57251,6 +57287,10 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h); /* what all tokens go thro
 VRAM__FN int vram__hf_rotates(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_slides(vram__hf *h, uint64_t i);
 VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i);
+
+/* hf_pair.c: encoders with decoders, and towers */
+VRAM__FN void vram__hf_pair_class(vram__hf *h);
+VRAM__FN void vram__hf_pair_read(vram__hf *h);
 
 /* hf_cache.c */
 VRAM__FN int vram__hf_cache_totals(vram_hf_config *c);
@@ -60894,6 +60934,12 @@ static const vram__hf_family vram__hf_families[] = {
     VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_FALCON_H1, 0, 0, 0, 0},
   {"lfm2", 65536, 2560, 12288, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QK_NORM | VRAM__HF_LFM2, 0, 0, 0, 0},
+  {"lfm2_moe", 65536, 2048, 7168, 32, 32, 8, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_QK_NORM | VRAM__HF_LFM2 | VRAM__HF_MOE | VRAM__HF_CORRECTION, 32, 1792, 0, 2},
+  {"bamba", 128000, 4096, 14336, 32, 32, 8, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MLP_KEY | VRAM__HF_BAMBA, 0, 0, 0, 0},
+  {"granitemoehybrid", 32000, 4096, 11008, 32, 32, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_KEY_QKV | VRAM__HF_KEY_O | VRAM__HF_MOE | VRAM__HF_SHARED_WIDTH | VRAM__HF_BAMBA, 8, 0, 1024, 0},
   {"bert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
@@ -60912,6 +60958,34 @@ static const vram__hf_family vram__hf_families[] = {
   {"camembert", 30522, 768, 3072, 12, 12, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
     VRAM__HF_QKV_BIAS | VRAM__HF_O_BIAS | VRAM__HF_PLAIN | VRAM__HF_MLP_BIAS | VRAM__HF_NORM_BIAS |
     VRAM__HF_POSITIONS | VRAM__HF_EMBED_NORM | VRAM__HF_ENCODER, 0, 0, 0, 0},
+  {"t5", 32128, 512, 2048, 6, 8, 0, 64, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_T5, 0, 0, 0, 0},
+  {"mt5", 250112, 512, 1024, 8, 6, 0, 64, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_T5 | VRAM__HF_GATED, 0, 0, 0, 0},
+  {"umt5", 250112, 512, 1024, 8, 6, 0, 64, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_T5 | VRAM__HF_GATED | VRAM__HF_EACH_BIAS, 0, 0, 0, 0},
+  {"bart", 50265, 1024, 4096, 12, 16, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_NORM_BIAS | VRAM__HF_EMBED_NORM, 0, 0, 0, 0},
+  {"mbart", 50265, 1024, 4096, 12, 16, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_NORM_BIAS | VRAM__HF_EMBED_NORM | VRAM__HF_LAST_NORM, 0, 0, 0, 0},
+  {"marian", 58101, 1024, 4096, 12, 16, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_NORM_BIAS | VRAM__HF_NO_OFFSET, 0, 0, 0, 0},
+  {"whisper", 51865, 384, 1536, 4, 6, 0, 0, 0, 2, 1, VRAM__HF_NO_WINDOW,
+    VRAM__HF_PAIR | VRAM__HF_NORM_BIAS | VRAM__HF_LAST_NORM | VRAM__HF_AUDIO, 0, 0, 0, 0},
+  {"vit", 0, 768, 3072, 12, 12, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS, 0, 0, 0, 0},
+  {"clip", 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_TWO_TOWERS, 0, 0, 0, 0},
+  {"clip_text_model", 49408, 512, 2048, 12, 8, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_OF_TEXT, 0, 0, 0, 0},
+  {"clip_vision_model", 0, 768, 3072, 12, 12, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_OF_IMAGES, 0, 0, 0, 0},
+  {"siglip", 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_SIGLIP | VRAM__HF_TWO_TOWERS, 0, 0, 0, 0},
+  {"siglip_text_model", 32000, 768, 3072, 12, 12, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_SIGLIP | VRAM__HF_OF_TEXT, 0, 0, 0, 0},
+  {"siglip_vision_model", 0, 768, 3072, 12, 12, 0, 0, 0, 2, 0, VRAM__HF_NO_WINDOW,
+    VRAM__HF_TOWERS | VRAM__HF_NORM_BIAS | VRAM__HF_SIGLIP | VRAM__HF_OF_IMAGES, 0, 0, 0, 0},
 };
 /* clang-format on */
 
@@ -60986,18 +61060,20 @@ VRAM__FN const char *vram__hf_name(const vram__hf *h, const char *a, const char 
 
 /* ---- parameters ---- */
 
-static void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
+VRAM__FN void vram__hf_add(vram__hf *h, uint64_t rows, uint64_t columns) {
   h->params = vram__sum_or_overflow(h->params, vram__product_or_overflow(rows, columns));
   h->tensors++;
 }
 
-static void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
+VRAM__FN void vram__hf_name_again(vram__hf *h) { h->tensors++; }
+
+VRAM__FN void vram__hf_linear(vram__hf *h, uint64_t in, uint64_t out, int has_bias) {
   vram__hf_add(h, in, out);
   if (has_bias)
     vram__hf_add(h, out, 1);
 }
 
-static void vram__hf_norm(vram__hf *h, uint64_t n) {
+VRAM__FN void vram__hf_norm(vram__hf *h, uint64_t n) {
   if (!h->family->norms || /* OLMo's have no weights */
       (vram__hf_has(h, VRAM__HF_OPT) && !vram__hf_bool(h, "layer_norm_elementwise_affine", 1)))
     return;
@@ -61105,7 +61181,7 @@ VRAM__FN uint64_t vram__hf_shared_width(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE))
     return vram__hf_number(h, "shared_expert_intermediate_size", h->family->shared);
   if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
-    return vram__hf_number(h, "shared_intermediate_size", 0);
+    return vram__hf_number(h, "shared_intermediate_size", h->family->shared);
   return vram__product_or_overflow(
       h->c->expert_intermediate,
       vram__hf_number(h, vram__hf_name(h, "n_shared_experts", "moe_num_shared_experts", NULL),
@@ -61118,7 +61194,7 @@ static void vram__hf_shared(vram__hf *h) {
   if (vram__hf_has(h, VRAM__HF_SHARED_GATE)) {
     vram__hf_mlp(h, width);
     vram__hf_linear(h, c->hidden, 1, 0);
-  } else if (width && vram__hf_has(h, VRAM__HF_SHARED_WIDTH)) {
+  } else if (vram__hf_has(h, VRAM__HF_SHARED_WIDTH) && (width || vram__hf_has(h, VRAM__HF_BAMBA))) {
     vram__hf_linear(h, c->hidden, 2 * width, 0);
     vram__hf_linear(h, width, c->hidden, 0);
   } else if (width)
@@ -61137,7 +61213,7 @@ static void vram__hf_moe(vram__hf *h) {
     vram__hf_add(h, c->experts, 2 * width);
     vram__hf_add(h, c->experts, c->hidden);
   }
-  if (vram__hf_has(h, VRAM__HF_CORRECTION))
+  if (vram__hf_has(h, VRAM__HF_CORRECTION) && vram__hf_bool(h, "use_expert_bias", 1))
     h->tensors++;
   if (vram__hf_has(h, VRAM__HF_ERNIE_MOE))
     vram__hf_add(h, c->experts, 1); /* of moe_statics, without a gradient */
@@ -61190,18 +61266,19 @@ static void vram__hf_mamba(vram__hf *h) {
 }
 
 VRAM__FN void vram__hf_mamba2_sizes(vram__hf *h, vram__hf_ssm *s) {
-  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1);
-  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_h1 ? "mamba_expand" : "expand", 2);
+  const int is_h1 = vram__hf_has(h, VRAM__HF_FALCON_H1),
+            is_hybrid = is_h1 || vram__hf_has(h, VRAM__HF_BAMBA);
+  const uint64_t wide = h->c->hidden * vram__hf_number(h, is_hybrid ? "mamba_expand" : "expand", 2);
   s->inner = is_h1 ? vram__hf_number_or(h, "mamba_d_ssm", 1024, wide) : wide;
-  s->state = vram__hf_number(h, is_h1 ? "mamba_d_state" : "state_size", is_h1 ? 256 : 128);
-  s->groups = vram__hf_number(h, is_h1 ? "mamba_n_groups" : "n_groups", is_h1 ? 1 : 8);
-  s->kernel = vram__hf_number(h, is_h1 ? "mamba_d_conv" : "conv_kernel", 4);
-  s->heads = vram__hf_number(h, is_h1 ? "mamba_n_heads" : "num_heads", 128);
+  s->state = vram__hf_number(h, is_hybrid ? "mamba_d_state" : "state_size", is_hybrid ? 256 : 128);
+  s->groups = vram__hf_number(h, is_hybrid ? "mamba_n_groups" : "n_groups", is_hybrid ? 1 : 8);
+  s->kernel = vram__hf_number(h, is_hybrid ? "mamba_d_conv" : "conv_kernel", 4);
+  s->heads = vram__hf_number(h, is_hybrid ? "mamba_n_heads" : "num_heads", 128);
   s->conv = s->inner + vram__product_or_overflow(2 * s->groups, s->state);
-  s->chunk = vram__hf_number(h, is_h1 ? "mamba_chunk_size" : "chunk_size", 256);
-  s->in_bias = vram__hf_bool(h, is_h1 ? "mamba_proj_bias" : "use_bias", 0);
+  s->chunk = vram__hf_number(h, is_hybrid ? "mamba_chunk_size" : "chunk_size", 256);
+  s->in_bias = vram__hf_bool(h, is_hybrid ? "mamba_proj_bias" : "use_bias", 0);
   s->out_bias = is_h1 ? vram__hf_bool(h, "projectors_bias", 0) : s->in_bias;
-  s->conv_bias = vram__hf_bool(h, is_h1 ? "mamba_conv_bias" : "use_conv_bias", 1);
+  s->conv_bias = vram__hf_bool(h, is_hybrid ? "mamba_conv_bias" : "use_conv_bias", 1);
   s->has_norm = !is_h1 || vram__hf_bool(h, "mamba_rms_norm", 0);
 }
 
@@ -61224,7 +61301,7 @@ static void vram__hf_mamba2(vram__hf *h) {
   c->state.groups = s.groups;
   c->state.group_channels = 2 * s.state;
   c->state.keeps_drafts = 1;
-  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1);
+  c->state.is_buffered = (uint8_t)vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_BAMBA);
 }
 
 /* A gated delta net in the place of attention (Qwen3-Next, Qwen3.5). */
@@ -61279,7 +61356,10 @@ static int vram__hf_array_holds(const vram__hf *h, const char *key, uint64_t wha
 
 /* Layer i as layer_types has it: its text; NULL: not said. */
 static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
-  const vram_file_value *const v = vram__hf_value(h, "layer_types");
+  const vram_file_value *const v =
+      vram__hf_value(h, vram__hf_has(h, VRAM__HF_BAMBA)
+                            ? vram__hf_name(h, "layers_block_type", "layer_types", NULL)
+                            : "layer_types");
   if (!v || v->kind == VRAM_VALUE_NULL)
     return NULL;
   if (v->kind != VRAM_VALUE_ARRAY || v->of != VRAM_VALUE_TEXT || !v->array ||
@@ -61290,12 +61370,23 @@ static const vram_file_text *vram__hf_layer_type(vram__hf *h, uint64_t i) {
   return (const vram_file_text *)v->array + i;
 }
 
+/* Bamba has a list of layers with attention, Granite one of what each layer has. */
+static int vram__hf_bamba_attention(vram__hf *h, uint64_t i, const vram_file_text *type) {
+  if (!vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    return vram__hf_array_holds(h, "attn_layer_indices", i);
+  return type && type->count <= 64 &&
+         (vram__text_is(type->text, (uint32_t)type->count, "attention") ||
+          vram__text_is(type->text, (uint32_t)type->count, "full_attention"));
+}
+
 /* Has layer i attention, and does it slide? Otherwise it has a state. */
 VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
   const vram_file_text *const type = vram__hf_layer_type(h, i);
   const vram_file_value *const full = vram__hf_value(h, "full_attn_idxs");
   if (vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     return 0;
+  if (vram__hf_has(h, VRAM__HF_BAMBA))
+    return vram__hf_bamba_attention(h, i, type);
   if (vram__hf_has(h, VRAM__HF_JAMBA)) {
     const uint64_t period = vram__hf_number(h, "attn_layer_period", 8);
     return period && i % period == vram__hf_number(h, "attn_layer_offset", 4);
@@ -61310,6 +61401,8 @@ VRAM__FN int vram__hf_has_attention(vram__hf *h, uint64_t i) {
     return 1;
   if (type)
     return type->count <= 64 && !vram__text_is(type->text, (uint32_t)type->count, "conv");
+  if (vram__hf_has(h, VRAM__HF_MOE))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "a family that needs a list has no key ", "layer_types");
   return !full || full->kind == VRAM_VALUE_NULL || vram__hf_array_holds(h, "full_attn_idxs", i);
 }
 
@@ -61357,7 +61450,8 @@ VRAM__FN int vram__hf_is_moe(vram__hf *h, uint64_t i) {
   const uint64_t step = vram__hf_number(h, "decoder_sparse_step", 1),
                  period = vram__hf_number(h, "expert_layer_period", 2);
   if (!h->c->experts || !vram__hf_has(h, VRAM__HF_MOE) ||
-      i < vram__hf_number(h, "first_k_dense_replace", h->family->dense))
+      i < vram__hf_number(h, vram__hf_name(h, "first_k_dense_replace", "num_dense_layers", NULL),
+                          h->family->dense))
     return 0;
   if (vram__hf_has(h, VRAM__HF_JAMBA))
     return h->c->experts > 1 && period &&
@@ -61394,7 +61488,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
       c->full_layers++;
   } else
     c->state_layers++;
-  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2))
+  if (vram__hf_has(h, VRAM__HF_FALCON_H1 | VRAM__HF_MAMBA2) ||
+      (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_BAMBA)))
     vram__hf_mamba2(h);
   else if (!vram__hf_has_attention(h, i) && vram__hf_has(h, VRAM__HF_LFM2))
     vram__hf_short_conv(h);
@@ -61404,6 +61499,8 @@ static void vram__hf_layer(vram__hf *h, uint64_t i) {
     vram__hf_mamba(h);
   if (vram__hf_is_moe(h, i))
     vram__hf_moe(h);
+  else if (vram__hf_has(h, VRAM__HF_BAMBA) && vram__hf_has(h, VRAM__HF_SHARED_WIDTH))
+    vram__hf_shared(h);
   else if (!vram__hf_has(h, VRAM__HF_MAMBA | VRAM__HF_MAMBA2))
     vram__hf_mlp(h, vram__hf_has(h, VRAM__HF_LLAMA4)
                         ? vram__hf_number(h, "intermediate_size_mlp", 16384)
@@ -61659,7 +61756,7 @@ static void vram__hf_sizes(vram__hf *h) {
       vram__hf_name(h, "intermediate_size", "n_inner",
                     vram__hf_name(h, "ffn_dim", "ffn_hidden_size", "hidden_dim")),
       w->intermediate ? w->intermediate : 4 * c->hidden, 4 * c->hidden);
-  if (vram__hf_has(h, VRAM__HF_LFM2))
+  if (vram__hf_has(h, VRAM__HF_LFM2) && !vram__hf_has(h, VRAM__HF_MOE))
     vram__hf_adjust_width(h);
   if (vram__hf_has(h, VRAM__HF_MLA)) {
     c->q_lora_rank = vram__hf_number_or(h, "q_lora_rank", 1536, 0);
@@ -61668,6 +61765,8 @@ static void vram__hf_sizes(vram__hf *h) {
     c->v_head_dim = vram__hf_number(h, "v_head_dim", 128);
   }
   c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", w->is_tied);
+  if (vram__hf_has(h, VRAM__HF_LFM2))
+    c->is_tied = (uint8_t)vram__hf_bool(h, "tie_embedding", c->is_tied);
   vram__hf_window(h);
   vram__hf_experts(h);
 }
@@ -61702,20 +61801,32 @@ static void vram__hf_dtype(vram__hf *h) {
   h->c->dtype = vram__hf_dtype_of(h, v, "dtype");
 }
 
+/* The class that `architectures` names first. */
+VRAM__FN const vram_file_text *vram__hf_class_name(vram__hf *h) {
+  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
+  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+    return NULL;
+  if (v->of == VRAM_VALUE_TEXT && v->array)
+    return (const vram_file_text *)v->array;
+  vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
+  return NULL;
+}
+
+VRAM__FN void vram__hf_no_class(vram__hf *h, const vram_file_text *name) {
+  if (h->result)
+    return;
+  vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
+  vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
+}
+
 /* The class: a decoder with its head, or an encoder with one of its heads or none. */
 static void vram__hf_class(vram__hf *h) {
   static const char *const encoder[] = {"Model", "ForMaskedLM", "ForSequenceClassification"};
   static const char *const decoder[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
-  const vram_file_value *const v = vram__hf_at(h->f, "", "architectures");
-  const vram_file_text *name;
+  const vram_file_text *const name = vram__hf_class_name(h);
   uint32_t i;
-  if (!v || v->kind != VRAM_VALUE_ARRAY || !v->count)
+  if (!name)
     return;
-  if (v->of != VRAM_VALUE_TEXT || !v->array) {
-    vram__hf_fail(h, VRAM_ERR_VALUE, "no list of texts is the key ", "architectures");
-    return;
-  }
-  name = (const vram_file_text *)v->array;
   for (i = 0; i < 3 && vram__hf_has(h, VRAM__HF_ENCODER); i++) {
     const uint32_t n = vram__text_len(encoder[i]);
     h->head = (uint8_t)i;
@@ -61728,10 +61839,7 @@ static void vram__hf_class(vram__hf *h) {
         (i == 2) == vram__hf_has(h, VRAM__HF_VISION))
       return;
   }
-  if (!h->result) {
-    vram__hf_fail(h, VRAM_ERR_UNSUPPORTED, "no class that is known of this family: ", "");
-    vram__error_quote(h->e, name->text, name->count < 64 ? (uint32_t)name->count : 64u);
-  }
+  vram__hf_no_class(h, name);
 }
 
 /* The family, and where its keys are: of a model for images below text_config. */
@@ -61750,7 +61858,10 @@ static void vram__hf_begin(vram__hf *h) {
   }
   if (vram__hf_has(h, VRAM__HF_VISION))
     h->prefix = "text_config.";
-  vram__hf_class(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_class(h);
+  else
+    vram__hf_class(h);
 }
 
 static void vram__hf_totals(vram__hf *h) {
@@ -61775,27 +61886,35 @@ static void vram__hf_totals(vram__hf *h) {
     vram__hf_fail(h, VRAM_ERR_OVERFLOW, "more than 2^63-1 bytes of ", "parameters or cache");
 }
 
-VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
+/* Decoders, and encoders of texts. */
+static void vram__hf_read_layers(vram__hf *h) {
   uint64_t i;
+  vram__hf_sizes(h);
+  vram__hf_ssm_dtype(h);
+  if (!h->result)
+    vram__hf_ends(h);
+  for (i = 0; !h->result && i < h->c->layers; i++)
+    vram__hf_layer(h, i);
+  h->c->text_params = h->params;
+  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
+    vram__hf_vision(h);
+}
+
+VRAM__FN void vram__hf_read(vram__hf *h, const vram_file *f, vram_hf_config *c, vram_error *e) {
   vram__memory_zero(h, sizeof *h);
   vram__memory_zero(c, sizeof *c);
   h->f = f;
   h->c = c;
   h->e = e;
   vram__hf_begin(h);
-  if (!h->result) {
-    c->family = h->family->type;
-    vram__hf_sizes(h);
-    vram__hf_dtype(h);
-    vram__hf_ssm_dtype(h);
-  }
-  if (!h->result)
-    vram__hf_ends(h);
-  for (i = 0; !h->result && i < c->layers; i++)
-    vram__hf_layer(h, i);
-  c->text_params = h->params;
-  if (!h->result && vram__hf_has(h, VRAM__HF_VISION))
-    vram__hf_vision(h);
+  if (h->result)
+    return;
+  c->family = h->family->type;
+  vram__hf_dtype(h);
+  if (vram__hf_has(h, VRAM__HF_PAIR | VRAM__HF_TOWERS))
+    vram__hf_pair_read(h);
+  else
+    vram__hf_read_layers(h);
   if (!h->result)
     vram__hf_totals(h);
 }
@@ -61805,6 +61924,414 @@ VRAM_API vram_result vram_hf_config_read(const vram_file *f, vram_hf_config *c, 
   vram__error_clear(e);
   vram__hf_read(&h, f, c, e);
   return h.result;
+}
+
+/* >>read/hf_pair    config.json of encoders with decoders (T5 and BART with their kin, Whisper) and
+   of towers for images and texts (ViT, CLIP, SigLIP): parameters, tensors, and the cache, as
+   models/TYPE/modeling_TYPE.py of transformers 5.23 makes them */
+
+/* A stack of layers. */
+typedef struct vram__hf_stack {
+  uint64_t layers, hidden, heads, width;
+} vram__hf_stack;
+
+static uint64_t vram__hf_layer_number(vram__hf *h, const char *key, uint64_t none) {
+  const uint64_t n = vram__hf_number(h, key, none);
+  if (n <= VRAM__HF_MAX_LAYERS)
+    return n;
+  vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many layers: ", key);
+  return 0;
+}
+
+/* A key that the configs of some families name otherwise; where both are there, its first name
+   counts (attribute_map). */
+static uint64_t vram__hf_mapped(vram__hf *h, const char *key, const char *own, uint64_t none) {
+  return vram__hf_number(h, vram__hf_name(h, key, own, NULL), none);
+}
+
+static uint64_t vram__hf_mapped_layers(vram__hf *h, const char *own, uint64_t none) {
+  return vram__hf_layer_number(h, vram__hf_name(h, "num_hidden_layers", own, NULL), none);
+}
+
+static vram__hf_stack vram__hf_stack_of(vram__hf *h, const vram__hf_family *w) {
+  const int is_t5 = vram__hf_has(h, VRAM__HF_T5);
+  vram__hf_stack s;
+  s.hidden = vram__hf_mapped(h, "hidden_size", is_t5 ? "d_model" : "hidden_size", w->hidden);
+  s.layers = vram__hf_mapped_layers(h, is_t5 ? "num_layers" : "num_hidden_layers", w->layers);
+  s.heads = vram__hf_mapped(h, "num_attention_heads", is_t5 ? "num_heads" : "num_attention_heads",
+                            w->heads);
+  s.width = vram__hf_number(h, is_t5 ? "d_ff" : "intermediate_size", w->intermediate);
+  if (!s.hidden || !s.heads || (!is_t5 && s.hidden % s.heads))
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "elements or heads");
+  return s;
+}
+
+/* ---- T5 ---- */
+
+static void vram__hf_t5_attention(vram__hf *h, uint64_t hidden, uint64_t inner, uint64_t buckets) {
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    vram__hf_add(h, hidden, inner);
+  if (buckets)
+    vram__hf_add(h, buckets, h->c->heads);
+  vram__hf_add(h, hidden, 1);
+}
+
+/* T5Stack: the first layer's biases of positions are those of all, but UMT5's have their own. */
+static void vram__hf_t5_stack(vram__hf *h, const vram__hf_stack *s, int is_decoder) {
+  const vram_file_value *const v = vram__hf_value(h, "feed_forward_proj");
+  const int is_gated = v && v->kind == VRAM_VALUE_TEXT
+                           ? v->count >= 6 && vram__text_equal(v->text, "gated-", 6)
+                           : vram__hf_has(h, VRAM__HF_GATED);
+  const uint64_t inner = vram__product_or_overflow(s->heads, h->c->head_dim),
+                 buckets = vram__hf_number(h, "relative_attention_num_buckets", 32);
+  uint64_t i;
+  vram__hf_name_again(h); /* embed_tokens */
+  for (i = 0; i < s->layers; i++) {
+    vram__hf_t5_attention(h, s->hidden, inner,
+                          !i || vram__hf_has(h, VRAM__HF_EACH_BIAS) ? buckets : 0);
+    if (is_decoder)
+      vram__hf_t5_attention(h, s->hidden, inner, 0);
+    vram__hf_add(h, s->hidden, s->width);
+    if (is_gated)
+      vram__hf_add(h, s->hidden, s->width);
+    vram__hf_add(h, s->width, s->hidden);
+    vram__hf_add(h, s->hidden, 1);
+  }
+  vram__hf_add(h, s->hidden, 1);
+}
+
+/* The head is always tied, whatever the file says. */
+static void vram__hf_t5(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  vram__hf_stack s = vram__hf_stack_of(h, h->family);
+  c->vocab = vram__hf_number(h, "vocab_size", h->family->vocab);
+  c->hidden = s.hidden;
+  c->heads = s.heads;
+  c->intermediate = s.width;
+  c->head_dim = vram__hf_mapped(h, "head_dim", "d_kv", h->family->head_dim);
+  c->is_tied = 1;
+  c->encoder_layers = s.layers;
+  vram__hf_add(h, c->vocab, c->hidden);
+  vram__hf_t5_stack(h, &s, 0);
+  if (h->head == VRAM__HF_ENCODES)
+    return;
+  c->full_layers = c->cross_layers = s.layers =
+      vram__hf_layer_number(h, "num_decoder_layers", s.layers);
+  vram__hf_t5_stack(h, &s, 1);
+  if (h->head == VRAM__HF_GENERATES)
+    vram__hf_name_again(h);
+}
+
+/* ---- BART, mBART, Marian, Whisper ---- */
+
+static void vram__hf_pair_attention(vram__hf *h, uint64_t hidden) {
+  const int is_audio = vram__hf_has(h, VRAM__HF_AUDIO);
+  vram__hf_linear(h, hidden, hidden, !is_audio); /* k_proj */
+  vram__hf_linear(h, hidden, hidden, 1);
+  vram__hf_linear(h, hidden, hidden, 1);
+  vram__hf_linear(h, hidden, hidden, 1);
+  vram__hf_norm(h, hidden);
+}
+
+static void vram__hf_pair_stack(vram__hf *h, const vram__hf_stack *s, uint64_t positions,
+                                int is_decoder) {
+  uint64_t i;
+  vram__hf_add(h, positions, s->hidden);
+  if (vram__hf_has(h, VRAM__HF_EMBED_NORM))
+    vram__hf_norm(h, s->hidden);
+  for (i = 0; i < s->layers; i++) {
+    vram__hf_pair_attention(h, s->hidden);
+    if (is_decoder)
+      vram__hf_pair_attention(h, s->hidden);
+    vram__hf_linear(h, s->hidden, s->width, 1);
+    vram__hf_linear(h, s->width, s->hidden, 1);
+    vram__hf_norm(h, s->hidden);
+  }
+  if (vram__hf_has(h, VRAM__HF_LAST_NORM))
+    vram__hf_norm(h, s->hidden);
+}
+
+/* One more matrix of words; where it is tied, a name of the first one. */
+static void vram__hf_words(vram__hf *h, uint64_t words, int is_tied) {
+  if (is_tied)
+    vram__hf_name_again(h);
+  else
+    vram__hf_add(h, words, h->c->hidden);
+}
+
+/* Matrices of words and the head. Whisper's encoder reads none, and Marian may share none. */
+static void vram__hf_pair_words(vram__hf *h) {
+  const vram_hf_config *const c = h->c;
+  const int is_shared = vram__hf_bool(h, "share_encoder_decoder_embeddings", 1),
+            is_marian = vram__hf_has(h, VRAM__HF_NO_OFFSET);
+  uint64_t words = c->vocab;
+  vram__hf_add(h, c->vocab, c->hidden);
+  if (is_marian)
+    words = vram__hf_number(h, "decoder_vocab_size", c->vocab);
+  if (!words)
+    words = c->vocab;
+  if (is_marian && !is_shared)
+    vram__hf_add(h, words, c->hidden);
+  else if (!vram__hf_has(h, VRAM__HF_AUDIO)) {
+    if (words != c->vocab)
+      vram__hf_fail(h, VRAM_ERR_UNSUPPORTED,
+                    "words that are shared, but not as many: ", "decoder_vocab_size");
+    vram__hf_words(h, words, c->is_tied);
+    vram__hf_words(h, words, c->is_tied);
+  }
+  if (h->head == VRAM__HF_GENERATES) {
+    vram__hf_words(h, words, c->is_tied);
+    if (!vram__hf_has(h, VRAM__HF_AUDIO))
+      vram__hf_name_again(h); /* final_logits_bias, a buffer */
+  } else if (h->head == VRAM__HF_CLASSIFIES) {
+    const int is_said = vram__hf_value(h, "num_labels") || vram__hf_value(h, "id2label.0");
+    vram__hf_linear(h, c->hidden, c->hidden, 1);
+    vram__hf_linear(h, c->hidden, is_said ? vram__hf_labels(h) : 3, 1);
+  }
+}
+
+static void vram__hf_pair(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  const vram__hf_family *const w = h->family;
+  const int is_audio = vram__hf_has(h, VRAM__HF_AUDIO);
+  const uint64_t offset = vram__hf_has(h, VRAM__HF_NO_OFFSET) ? 0 : 2,
+                 positions =
+                     vram__hf_number(h, "max_position_embeddings", 1024) + (is_audio ? 0 : offset);
+  vram__hf_stack encoder, decoder;
+  c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
+  c->hidden = vram__hf_mapped(h, "hidden_size", "d_model", w->hidden);
+  encoder.hidden = decoder.hidden = c->hidden;
+  encoder.layers = vram__hf_mapped_layers(h, "encoder_layers", w->layers);
+  decoder.layers = vram__hf_layer_number(h, "decoder_layers", w->layers);
+  encoder.heads = vram__hf_mapped(h, "num_attention_heads", "encoder_attention_heads", w->heads);
+  decoder.heads = vram__hf_number(h, "decoder_attention_heads", w->heads);
+  encoder.width = vram__hf_number(h, "encoder_ffn_dim", w->intermediate);
+  decoder.width = vram__hf_number(h, "decoder_ffn_dim", w->intermediate);
+  if (!c->hidden || !c->vocab || !encoder.heads || !decoder.heads || c->hidden % encoder.heads ||
+      c->hidden % decoder.heads) {
+    vram__hf_fail(h, VRAM_ERR_VALUE, "no model has so many ", "heads, elements or words");
+    return;
+  }
+  c->heads = decoder.heads;
+  c->head_dim = c->hidden / decoder.heads;
+  c->intermediate = decoder.width;
+  c->is_tied = (uint8_t)vram__hf_bool(h, "tie_word_embeddings", 1);
+  c->encoder_layers = encoder.layers;
+  c->full_layers = c->cross_layers = decoder.layers;
+  vram__hf_pair_words(h);
+  if (is_audio) { /* two convolutions of three columns */
+    c->cross_tokens = vram__hf_number(h, "max_source_positions", 1500);
+    vram__hf_linear(h, 3 * vram__hf_number(h, "num_mel_bins", 80), c->hidden, 1);
+    vram__hf_linear(h, 3 * c->hidden, c->hidden, 1);
+  }
+  vram__hf_pair_stack(h, &encoder, is_audio ? c->cross_tokens : positions, 0);
+  vram__hf_pair_stack(h, &decoder,
+                      is_audio ? vram__hf_number(h, "max_target_positions", 448) : positions, 1);
+}
+
+/* ---- towers ---- */
+
+static void vram__hf_tower(vram__hf *h, const vram__hf_stack *s, int qkv_bias) {
+  uint64_t i;
+  uint32_t k;
+  for (i = 0; i < s->layers; i++) {
+    for (k = 0; k < 4; k++)
+      vram__hf_linear(h, s->hidden, s->hidden, k == 3 || qkv_bias);
+    vram__hf_linear(h, s->hidden, s->width, 1);
+    vram__hf_linear(h, s->width, s->hidden, 1);
+    vram__hf_norm(h, s->hidden);
+    vram__hf_norm(h, s->hidden);
+  }
+  vram__hf_norm(h, s->hidden);
+  h->c->encoder_layers += s->layers;
+}
+
+/* Pieces of an image, their positions, and a token of the whole in ViT and CLIP. */
+static void vram__hf_pieces(vram__hf *h, uint64_t hidden, uint64_t patch_none, int has_bias,
+                            int has_class) {
+  const uint64_t patch = vram__hf_number(h, "patch_size", patch_none),
+                 side = patch ? vram__hf_number(h, "image_size", 224) / patch : 0,
+                 pixels = vram__product_or_overflow(patch, patch);
+  if (!patch)
+    vram__hf_fail(h, VRAM_ERR_VALUE, "0 is the key ", "patch_size");
+  vram__hf_linear(h, vram__product_or_overflow(vram__hf_number(h, "num_channels", 3), pixels),
+                  hidden, has_bias);
+  vram__hf_add(
+      h, vram__sum_or_overflow(vram__product_or_overflow(side, side), (uint64_t)(has_class != 0)),
+      hidden);
+  if (has_class)
+    vram__hf_add(h, hidden, 1);
+}
+
+static void vram__hf_vit(vram__hf *h) {
+  const vram__hf_stack s = vram__hf_stack_of(h, h->family);
+  uint64_t pooled = vram__hf_number(h, "pooler_output_size", s.hidden);
+  h->c->hidden = s.hidden;
+  h->c->heads = s.heads;
+  h->c->intermediate = s.width;
+  vram__hf_pieces(h, s.hidden, 16, 1, 1);
+  vram__hf_tower(h, &s, vram__hf_bool(h, "qkv_bias", 1));
+  if (h->head == VRAM__HF_CLASSIFIES) {
+    if (vram__hf_labels(h))
+      vram__hf_linear(h, s.hidden, vram__hf_labels(h), 1);
+  } else
+    vram__hf_linear(h, s.hidden, pooled ? pooled : s.hidden, 1);
+}
+
+/* CLIPVisionModel, SiglipVisionModel */
+static uint64_t vram__hf_image_tower(vram__hf *h, const vram__hf_family *w) {
+  const int is_siglip = vram__hf_has(h, VRAM__HF_SIGLIP);
+  const vram__hf_stack s = vram__hf_stack_of(h, w);
+  vram__hf_pieces(h, s.hidden, is_siglip ? 16 : 32, is_siglip, !is_siglip);
+  if (!is_siglip)
+    vram__hf_norm(h, s.hidden); /* pre_layrnorm */
+  vram__hf_tower(h, &s, 1);
+  if (is_siglip && vram__hf_bool(h, "vision_use_head", 1)) { /* a probe attends to the pieces */
+    vram__hf_add(h, s.hidden, 1);
+    vram__hf_linear(h, s.hidden, 3 * s.hidden, 1);
+    vram__hf_linear(h, s.hidden, s.hidden, 1);
+    vram__hf_norm(h, s.hidden);
+    vram__hf_linear(h, s.hidden, s.width, 1);
+    vram__hf_linear(h, s.width, s.hidden, 1);
+  }
+  return s.hidden;
+}
+
+/* CLIPTextModel, SiglipTextModel */
+static uint64_t vram__hf_text_tower(vram__hf *h, const vram__hf_family *w) {
+  const int is_siglip = vram__hf_has(h, VRAM__HF_SIGLIP);
+  vram_hf_config *const c = h->c;
+  const vram__hf_stack s = vram__hf_stack_of(h, w);
+  c->vocab = vram__hf_number(h, "vocab_size", w->vocab);
+  c->hidden = s.hidden;
+  c->heads = s.heads;
+  c->intermediate = s.width;
+  vram__hf_add(h, c->vocab, s.hidden);
+  vram__hf_add(h, vram__hf_number(h, "max_position_embeddings", is_siglip ? 64 : 77), s.hidden);
+  vram__hf_tower(h, &s, 1);
+  if (is_siglip)
+    vram__hf_linear(h, s.hidden, vram__hf_number(h, "projection_size", s.hidden), 1);
+  return s.hidden;
+}
+
+static const vram__hf_family *vram__hf_family_of(const char *type) {
+  return vram__hf_find(type, vram__text_len(type));
+}
+
+/* Keys of CLIPConfig: text_config_dict, where it is there, is what counts, with what is set where
+   its keys are missing. */
+static const char *vram__hf_tower_prefix(const vram__hf *h, const char *dict, const char *plain) {
+  const uint32_t n = vram__text_len(dict);
+  const vram_file_value *v;
+  for (v = h->f->value_first; v; v = v->next)
+    if (v->name_len > n && vram__text_equal(v->name, dict, n))
+      return dict;
+  return plain;
+}
+
+/* CLIPModel, SiglipModel: both towers, and a scale and a bias of what they say of each other. */
+static void vram__hf_two_towers(vram__hf *h) {
+  const int is_siglip = vram__hf_has(h, VRAM__HF_SIGLIP);
+  const uint64_t shared = vram__hf_number(h, "projection_dim", 512);
+  uint64_t width;
+  h->prefix =
+      is_siglip ? "text_config." : vram__hf_tower_prefix(h, "text_config_dict.", "text_config.");
+  width = vram__hf_text_tower(
+      h, vram__hf_family_of(is_siglip ? "siglip_text_model" : "clip_text_model"));
+  if (!is_siglip)
+    vram__hf_add(h, width, shared);
+  vram__hf_add(h, 1, 1);
+  if (is_siglip)
+    vram__hf_add(h, 1, 1);
+  h->c->text_params = h->params;
+  h->prefix = is_siglip ? "vision_config."
+                        : vram__hf_tower_prefix(h, "vision_config_dict.", "vision_config.");
+  width = vram__hf_image_tower(
+      h, vram__hf_family_of(is_siglip ? "siglip_vision_model" : "clip_vision_model"));
+  if (!is_siglip)
+    vram__hf_add(h, width, shared);
+  h->prefix = "";
+}
+
+static void vram__hf_one_tower(vram__hf *h) {
+  const uint64_t width = vram__hf_has(h, VRAM__HF_OF_TEXT) ? vram__hf_text_tower(h, h->family)
+                                                           : vram__hf_image_tower(h, h->family);
+  h->c->hidden = width;
+  if (h->head == VRAM__HF_PROJECTS)
+    vram__hf_add(h, width, vram__hf_number(h, "projection_dim", 512));
+}
+
+/* ---- the whole ---- */
+
+/* The class that `architectures` names; the first of a family's where there is none. */
+VRAM__FN void vram__hf_pair_class(vram__hf *h) {
+  static const struct {
+    const char *type, *name;
+    uint8_t head;
+  } known[] = {
+      {"t5", "T5ForConditionalGeneration", VRAM__HF_GENERATES},
+      {"t5", "T5Model", VRAM__HF_BARE},
+      {"t5", "T5EncoderModel", VRAM__HF_ENCODES},
+      {"mt5", "MT5ForConditionalGeneration", VRAM__HF_GENERATES},
+      {"mt5", "MT5Model", VRAM__HF_BARE},
+      {"mt5", "MT5EncoderModel", VRAM__HF_ENCODES},
+      {"umt5", "UMT5ForConditionalGeneration", VRAM__HF_GENERATES},
+      {"umt5", "UMT5Model", VRAM__HF_BARE},
+      {"umt5", "UMT5EncoderModel", VRAM__HF_ENCODES},
+      {"bart", "BartForConditionalGeneration", VRAM__HF_GENERATES},
+      {"bart", "BartModel", VRAM__HF_BARE},
+      {"bart", "BartForSequenceClassification", VRAM__HF_CLASSIFIES},
+      {"mbart", "MBartForConditionalGeneration", VRAM__HF_GENERATES},
+      {"mbart", "MBartModel", VRAM__HF_BARE},
+      {"marian", "MarianMTModel", VRAM__HF_GENERATES},
+      {"marian", "MarianModel", VRAM__HF_BARE},
+      {"whisper", "WhisperForConditionalGeneration", VRAM__HF_GENERATES},
+      {"whisper", "WhisperModel", VRAM__HF_BARE},
+      {"vit", "ViTModel", VRAM__HF_BARE},
+      {"vit", "ViTForImageClassification", VRAM__HF_CLASSIFIES},
+      {"clip", "CLIPModel", VRAM__HF_BARE},
+      {"clip_text_model", "CLIPTextModel", VRAM__HF_BARE},
+      {"clip_text_model", "CLIPTextModelWithProjection", VRAM__HF_PROJECTS},
+      {"clip_vision_model", "CLIPVisionModel", VRAM__HF_BARE},
+      {"clip_vision_model", "CLIPVisionModelWithProjection", VRAM__HF_PROJECTS},
+      {"siglip", "SiglipModel", VRAM__HF_BARE},
+      {"siglip_text_model", "SiglipTextModel", VRAM__HF_BARE},
+      {"siglip_vision_model", "SiglipVisionModel", VRAM__HF_BARE},
+  };
+  const vram_file_text *const name = vram__hf_class_name(h);
+  const char *const type = h->family->type;
+  uint32_t i;
+  for (i = 0; i < sizeof known / sizeof *known; i++)
+    if (vram__text_is(type, vram__text_len(type), known[i].type) &&
+        (!name ||
+         (name->count < 64 && vram__text_is(name->text, (uint32_t)name->count, known[i].name)))) {
+      h->head = known[i].head;
+      return;
+    }
+  if (name)
+    vram__hf_no_class(h, name);
+}
+
+VRAM__FN void vram__hf_pair_read(vram__hf *h) {
+  vram_hf_config *const c = h->c;
+  if (vram__hf_has(h, VRAM__HF_T5))
+    vram__hf_t5(h);
+  else if (vram__hf_has(h, VRAM__HF_PAIR))
+    vram__hf_pair(h);
+  else if (vram__hf_has(h, VRAM__HF_TWO_TOWERS))
+    vram__hf_two_towers(h);
+  else if (vram__hf_has(h, VRAM__HF_OF_TEXT | VRAM__HF_OF_IMAGES))
+    vram__hf_one_tower(h);
+  else
+    vram__hf_vit(h);
+  if (!c->head_dim && c->heads)
+    c->head_dim = c->hidden / c->heads;
+  c->kv_heads = c->heads;
+  c->v_head_dim = c->head_dim;
+  c->layers = c->encoder_layers + c->full_layers;
+  if (!c->text_params)
+    c->text_params = h->params;
 }
 
 /* >>read/hf_cache    caches and states of a config.json as rows: transformers', a serving engine's
@@ -61847,6 +62374,26 @@ static uint32_t vram__hf_state_row(const vram_hf_state *s, uint64_t channels, ui
   return 1;
 }
 
+/* EncoderDecoderCache: what layers of a decoder keep of the encoder's tokens. Of texts there are as
+   many as the decoder's; Whisper's are always those of 30 seconds. */
+static uint32_t vram__hf_cross_row(const vram_hf_config *c, vram_dtype dtype, vram_kv_layer *l) {
+  if (!c->cross_layers)
+    return 0;
+  l->count = (uint32_t)c->cross_layers;
+  if (c->cross_tokens) {
+    l->kind = VRAM_KV_STATE;
+    l->nstate = 1;
+    l->state[0] = dtype;
+    l->state_elements[0] = vram__product_or_overflow(2 * c->cross_tokens, c->heads * c->head_dim);
+  } else {
+    l->kind = VRAM_KV_FULL;
+    l->heads = (uint32_t)c->heads;
+    l->k_dim = l->v_dim = (uint32_t)c->head_dim;
+    l->k = l->v = dtype;
+  }
+  return 1;
+}
+
 /* cache_utils.py: LinearAttentionLayer keeps all columns of the kernel; what is recurrent is
    computed, and kept, in f32 (all families here). */
 VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
@@ -61854,6 +62401,7 @@ VRAM_API uint32_t vram_hf_kv_rows(const vram_hf_config *c, vram_dtype dtype,
   uint32_t n;
   vram__memory_zero(row, VRAM_HF_KV_ROWS * sizeof *row);
   n = vram__hf_attention_rows(c, c->cache_heads, dtype, row);
+  n += vram__hf_cross_row(c, dtype, row + n);
   return n + vram__hf_state_row(&c->state, c->state.channels, c->state.kernel, dtype, VRAM_F32,
                                 row + n);
 }
@@ -61919,6 +62467,8 @@ VRAM_API uint64_t vram_hf_kv_cache_bytes(const vram_hf_config *c, uint64_t ctx, 
   vram__memory_zero(row, sizeof row);
   kv.layer = row;
   kv.nlayer = vram__hf_attention_rows(c, c->cache_heads, c->dtype, row);
+  if (!c->cross_tokens)
+    kv.nlayer += vram__hf_cross_row(c, c->dtype, row + kv.nlayer);
   return vram_kv_bytes(&kv, ctx, slots, &r, NULL) ? VRAM_OVERFLOW : r.total_bytes;
 }
 

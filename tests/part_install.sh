@@ -230,7 +230,7 @@ vram estimate --flash-attn o: off on
 vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch ctx lora n-cpu-moe ngl segments slots
+vram fit --solve : batch ctx lora n-cpu-moe new ngl prompt segments side slots
 vram fit --so: --solve
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm

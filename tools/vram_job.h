@@ -73,7 +73,7 @@ typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *lora, *quant, *generate;
-  int64_t prompt, new_tokens; /* of --generate */
+  int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
   uint8_t is_static, is_padded;
   const char *training; /* an option that means nothing without --train */

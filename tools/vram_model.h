@@ -8,7 +8,7 @@
 /* the options for such files */
 #define HELP_MODEL                                                                                 \
   "files of models (GGUF, safetensors, an index of shards, a folder of them)\n"                    \
-  "                        defaults are llama.cpp's, and so are the buffers of GGUF;\n"            \
+  "                        defaults and the buffers of GGUF are llama.cpp's;\n"                    \
   "                        its own names (-c, -ngl, -ctk, ...) are taken, too\n"                   \
   "  --ctx N               tokens of context (default: as in training)\n"                          \
   "  --n-batch N           tokens of a batch (default: 2048)\n"                                    \

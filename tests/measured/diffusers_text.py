@@ -188,8 +188,8 @@ def configs(a):
 
 def main():
     warnings.simplefilter("ignore")
-    print("/* Files config.json, sizes H, W, S and F, and the lines of the text that the exporter writes of them")
-    print("   (tests/measured/diffusers_text.py): how many, and their digest. */")
+    print("/* Files config.json, sizes H, W, S and F, and the lines of the text that the exporter writes of")
+    print("   them (tests/measured/diffusers_text.py): how many, and their digest. */")
     print("/* clang-format off */")
     for a in sys.argv[1:]:
         for c, sizes in configs(a):
