@@ -74066,7 +74066,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
-  return every >= 1 && every <= VRAM__LLAMA_LAYERS && (b->il + 1) % (uint32_t)every == 0
+  return every >= 1 && every <= (double)VRAM__LLAMA_LAYERS && (b->il + 1) % (uint32_t)every == 0
              ? vram__build_map(b, i, -1)
              : i;
 }
