@@ -84,7 +84,7 @@ help:
 
 CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
-TEST = static fuzz units-msan units-clang-sanitize cuda units-clang units-powerpc units-i686 link install docs compile $(CHECK) \
+TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-clang units-powerpc units-i686 link install docs compile $(CHECK) \
   embedded pipeline finetune truth models measure export fit plan examples render \
   replay diff files nets lines arena emit tiny watch pool ledger writer schedule preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
