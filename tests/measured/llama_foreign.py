@@ -8,7 +8,7 @@ usage: llama_foreign.py ARCH,ARCH|all FILES RUNS SEED [DEVICES]   compares; prin
 WORK (a folder) has three programs, made from tests/measured/llama_foreign.cpp with the source of llama.cpp 0c1e570 (vendor/ of
 the sdist llama-cpp-python 0.3.36): `say-cpu` with libllama, ggml-base and ggml-cpu (AVX2, no AVX-512); `say-cuda` with
 GGML_USE_CUDA and a libggml-cuda.so of ggml-cuda.cu, fattn.cu and topk-moe.cu alone (nvcc, the default GGML_CUDA_FA_QUANTS), whose
-other kernels and CUDA runtime are stubs: they are never called; and `make` (-DMAKE), for which llama_model_loader::create_tensor
+other kernels and CUDA runtime are empty functions that are never called; and `make` (-DMAKE), for which llama_model_loader::create_tensor
 prints, where it has no files, "T NAME FLAGS SIZE..." of each tensor, and returns nullptr for what is not required and matches
 MAKE_ABSENT. Tensors are thus those that llama.cpp itself asks for. Files of no data are as long as they say (sparse).
 """
