@@ -1947,7 +1947,11 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
+#define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
+#define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
 #define vram_phase_name VRAM__JOIN(VRAM_NAMESPACE, vram_phase_name)
+#define vram_pipeline_name VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_name)
 #define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
 #define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
 #define vram_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pool_bytes)
@@ -1989,6 +1993,7 @@
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
 #define vram_timeline_init VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_init)
 #define vram_timeline_ledger VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_ledger)
+#define vram_wrapper_name VRAM__JOIN(VRAM_NAMESPACE, vram_wrapper_name)
 #define vram_write_csv VRAM__JOIN(VRAM_NAMESPACE, vram_write_csv)
 #define vram_write_log VRAM__JOIN(VRAM_NAMESPACE, vram_write_log)
 #define vram_write_oom VRAM__JOIN(VRAM_NAMESPACE, vram_write_oom)
@@ -3244,6 +3249,144 @@ VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *str
 VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
                             void *user);
 
+/* >>parallel ==================================================================================
+   One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
+   parallelism) and what is wrapped around the step (DistributedDataParallel,
+   ZeroRedundancyOptimizer, fully_shard, FullyShardedDataParallel, DeepSpeed).
+
+     vram_parallel p;
+     vram_parallel_parse("fsdp2=4,mp=bf16,reduce=f32+tp=2", &p, &err);
+     p.rank = 3;
+     options.parallel = &p;
+
+   The ranks of the world are numbered as torchtitan's mesh is: pp outermost, then the wrapper's
+   (copies, then shards), cp, tp innermost. ep lies within the wrapper's ranks. */
+
+#define VRAM_WRAPPERS(X)                                                                           \
+  X(DDP, "ddp")     /* torch.nn.parallel.DistributedDataParallel */                                \
+  X(ZERO1, "zero1") /* around it torch.distributed.optim.ZeroRedundancyOptimizer */                \
+  X(FSDP1, "fsdp1") /* torch.distributed.fsdp.FullyShardedDataParallel */                          \
+  X(FSDP2, "fsdp2") /* torch.distributed.fsdp.fully_shard; of copies x shards: hsdp */             \
+  X(DS1, "ds1")     /* deepspeed.initialize, zero_optimization.stage 1, 2, 3 */                    \
+  X(DS2, "ds2")                                                                                    \
+  X(DS3, "ds3")
+
+typedef enum vram_wrapper {
+  VRAM_WRAPPER_NONE,
+#define VRAM__X(id, text) VRAM_WRAPPER_##id,
+  VRAM_WRAPPERS(VRAM__X)
+#undef VRAM__X
+      VRAM_WRAPPER_COUNT
+} vram_wrapper;
+
+/* torch.distributed.pipelining.schedules */
+#define VRAM_PIPELINES(X)                                                                          \
+  X(1F1B, "1F1B")                                                                                  \
+  X(GPIPE, "GPipe")                                                                                \
+  X(INTERLEAVED_1F1B, "Interleaved1F1B")                                                           \
+  X(INTERLEAVED_ZERO_BUBBLE, "InterleavedZeroBubble")                                              \
+  X(ZBV_ZERO_BUBBLE, "ZBVZeroBubble")                                                              \
+  X(LOOPED_BFS, "LoopedBFS")                                                                       \
+  X(DUAL_PIPE_V, "DualPipeV")
+
+typedef enum vram_pipeline {
+#define VRAM__X(id, text) VRAM_PIPELINE_##id,
+  VRAM_PIPELINES(VRAM__X)
+#undef VRAM__X
+      VRAM_PIPELINE_COUNT
+} vram_pipeline;
+
+typedef enum vram_reshard {                       /* reshard_after_forward */
+                            VRAM_RESHARD_DEFAULT, /* units, not the root */
+                            VRAM_RESHARD_NEVER,
+                            VRAM_RESHARD_ALWAYS,
+                            VRAM_RESHARD_RANKS /* to reshard_ranks */
+} vram_reshard;
+
+typedef enum vram_sharding { /* of FullyShardedDataParallel */
+                             VRAM_SHARDING_FULL,
+                             VRAM_SHARDING_GRAD_OP,
+                             VRAM_SHARDING_NONE,
+                             VRAM_SHARDING_HYBRID
+} vram_sharding;
+
+typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */
+                                      VRAM_PREFETCH_PRE,
+                                      VRAM_PREFETCH_POST,
+                                      VRAM_PREFETCH_NONE
+} vram_backward_prefetch;
+
+/* A text inside another one. */
+typedef struct vram_words {
+  const char *text; /* NULL: none */
+  uint32_t len;
+} vram_words;
+
+/* Filled by vram_parallel_parse, which knows the defaults; sizes of 0 are 1. Names of options are
+   those of PyTorch and DeepSpeed. */
+typedef struct vram_parallel {
+  vram_wrapper wrapper;
+  uint32_t copies; /* of what the wrapper shards: hsdp=COPIESxSHARDS; else 1 */
+  uint32_t dp;     /* ranks of the wrapper, without copies */
+  uint32_t tp, pp, cp, ep;
+  uint32_t rank; /* of the world, from 0 */
+  uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
+                    vram_step_options.first_step) */
+  /* DistributedDataParallel */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
+  vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
+  /* ZeroRedundancyOptimizer */
+  uint8_t parameters_as_bucket_view, overlap_with_ddp;
+  /* fully_shard, FullyShardedDataParallel: param_dtype and reduce_dtype of the mixed precision
+     policy; NONE: as stored */
+  vram_dtype mp, reduce;
+  uint8_t cast_forward_inputs, cpu_offload;
+  uint8_t meta; /* the model comes from the meta device: no full parameters at construction */
+  vram_reshard reshard;
+  uint32_t reshard_ranks;
+  uint32_t prefetch; /* set_modules_to_forward_prefetch and _backward_prefetch: so many units */
+  vram_words units;  /* "auto", "root", or the names of the units' nodes up to a point: "a.*|b" */
+  vram_sharding sharding;
+  uint8_t use_orig_params, limit_all_gathers, forward_prefetch;
+  vram_backward_prefetch backward_prefetch;
+  /* tensor parallelism */
+  uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  /* pipelines */
+  vram_pipeline schedule;
+  uint32_t microbatches;
+  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint8_t return_outputs; /* schedule.step(return_outputs=True) */
+  /* DeepSpeed: bytes are those of its elements */
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
+  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+      stage3_max_live_parameters, stage3_max_reuse_distance;
+} vram_parallel;
+
+#ifndef VRAM_NO_STEP
+/* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
+   pp cp ep ds1 ds2 ds3. Words of *p point into text. Neither text nor p is NULL; rank and step are
+   0 then.
+     VRAM_ERR_SYNTAX  no NAME=SIZE
+     VRAM_ERR_NAME    a strategy or an option of it that there is not: *err names the nearest
+     VRAM_ERR_VALUE   a value out of range, two wrappers, a strategy twice */
+VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vram_error *err);
+
+/* Ranks of the world: at least 1. */
+VRAM_API uint64_t vram_parallel_world(const vram_parallel *p);
+
+/* Where a rank is in the mesh. */
+typedef struct vram_parallel_place {
+  uint32_t pp, copy, dp, cp, tp;
+} vram_parallel_place;
+VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
+VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
+VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+#endif
+
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -3349,6 +3492,7 @@ typedef struct vram_step_options {
      every block and segment of the run, with phase, category and node (not with budget_bytes: a
      run that does not fit is played once more) */
   const vram_pool_options *replay;
+  const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
@@ -12983,12 +13127,13 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;    /* requires_grad */
-  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
-  uint16_t out;       /* which output of fn */
-  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;     /* requires_grad */
+  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;   /* which output of fn */
+  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -12996,6 +13141,9 @@ typedef struct vram__storage {
                       before it, + 1 */
   const vram_dims *d;
 } vram__storage;
+
+#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
+#define VRAM__STREAMS 8         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -13320,9 +13468,11 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
-  vram__caches *caches; /* of a generation, or NULL */
+  vram__replay *replay;                /* NULL: no replay */
+  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
+  void *wrapped;                       /* and what it keeps */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -13335,7 +13485,8 @@ struct vram__step {
 
   const vram_node *node; /* that runs */
   vram_phase phase;
-  uint8_t cat; /* category of what is allocated now */
+  uint8_t cat;    /* category of what is allocated now, */
+  uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;        /* the model's in this run */
@@ -13402,9 +13553,10 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF,  /* taken and given back at once */
-  VRAM__TAPE_SEARCH, /* the same in the first step only */
-  VRAM__TAPE_BITS = 3
+  VRAM__TAPE_BRIEF,      /* taken and given back at once */
+  VRAM__TAPE_SEARCH,     /* the same in the first step only */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
+  VRAM__TAPE_BITS = 6    /* then the value */
 };
 
 /* versions.c */
@@ -13417,7 +13569,7 @@ VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes);
 VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes);
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream);
 VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
@@ -13698,7 +13850,7 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
   if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
-    vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
+    vram__tape_put(run, VRAM__TAPE_ALLOC | (uint32_t)st->stream << VRAM__TAPE_STREAM, st->bytes);
   run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
@@ -14187,13 +14339,13 @@ VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, u
   ((vram__replay *)user)->room += bytes;
 }
 
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream) {
   vram__replay *run = s->replay;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
     return 0;
-  r = vram__pool_get(&run->pool, bytes, 0, &x);
+  r = vram__pool_get(&run->pool, bytes, stream, &x);
   run->full = r == VRAM_ERR_LIMIT;
   run->oom = r == VRAM_ERR_MEMORY;
   if (run->oom && run->tight)
@@ -14223,6 +14375,7 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
   e.category = e.was = (vram_category)st->cat;
   e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
   e.bytes = st->bytes;
+  e.stream = st->stream;
   e.node = a == VRAM_ACTION_ALLOC ? s->node : st->node;
   s->o->event(s->o->user, &e);
 }
@@ -14372,7 +14525,7 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
     if (a == VRAM_ACTION_ALLOC)
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, st->stream);
     else
       vram__replay_put(s->replay, st->block);
   }
@@ -14449,6 +14602,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
+  st->stream = s->stream & (VRAM__STREAMS - 1);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -14720,6 +14874,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = from->off;
   st->out = 0;
+  st->stream = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
   vram__slot_at(s, st->base)->srefs++;
@@ -15535,7 +15690,7 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   old = st->fn;
   if (y->st) {
     st->fn = vram__grad_fn_index(s, f);
-    st->out = (uint16_t)i;
+    st->out = (uint16_t)i & VRAM__MOST_OUTPUTS;
     st->req = 1;
     f->refs++;
   }
@@ -36273,6 +36428,29 @@ enum {
   VRAM__RUN_DRY = 1 << 12
 };
 
+/* What a wrapper of torch.distributed does around a step; NULL: nothing (parallel/wrapper.c has the
+   rows). What it keeps is s->wrapped. */
+typedef struct vram__wrapper {
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
+  void (*construct)(vram__step *s);     /* its constructor: the model is on the device, the
+                                           optimizer is not made yet */
+  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*backward_end)(vram__step *s);  /* in backward's final callback */
+  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+} vram__wrapper;
+
+#define VRAM__WRAPPER_DO(s, hook)                                                                  \
+  do {                                                                                             \
+    if ((s)->wrapper && (s)->wrapper->hook && !(s)->failed)                                        \
+      (s)->wrapper->hook(s);                                                                       \
+  } while (0)
+
+VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o);
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
+
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
@@ -36383,7 +36561,8 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes);
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes);
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
@@ -36398,6 +36577,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
@@ -38319,7 +38499,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
     else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, 0);
     }
   }
   s->count.next_id = next_id;
@@ -39246,7 +39426,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out;
+      st->out = (uint16_t)VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))
@@ -39691,7 +39871,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
+  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -39702,7 +39882,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
-  vram__replay_get(s, flat);
+  vram__replay_get(s, flat, 0);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
@@ -40160,7 +40340,9 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
+  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -40190,6 +40372,7 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
+  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -40797,7 +40980,7 @@ VRAM__FN void vram__average_put(vram__step *s) {
     vram__total_add(&all, bytes);
     if (run && run->fresh) {
       vram__replay_tell(s, VRAM_CATEGORY_OTHER, p->node);
-      vram__replay_get(s, bytes);
+      vram__replay_get(s, bytes, 0);
     }
   }
   vram__bytes_grow_and_shrink(s, all.bytes, all.blocks, all.large, VRAM_CATEGORY_OTHER);
@@ -41567,15 +41750,16 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
-    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
+    const uint32_t stream = (uint32_t)(run->tape[i] >> VRAM__TAPE_STREAM) & (VRAM__STREAMS - 1);
+    switch (run->tape[i] & ((1u << VRAM__TAPE_STREAM) - 1)) {
     case VRAM__TAPE_ALLOC:
-      run->block[(*id)++] = vram__replay_get(s, value);
+      run->block[(*id)++] = vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_FREE:
       vram__replay_put(run, run->block[value]);
       break;
     case VRAM__TAPE_OWN:
-      vram__replay_get(s, value);
+      vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_SEARCH:
       if (run->fresh)
@@ -41699,7 +41883,8 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
 /* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
  */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes) {
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes) {
   vram_backend device;
   vram_result r;
   vram__memory_zero(run, sizeof *run);
@@ -41711,7 +41896,7 @@ VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *o
   run->room = room;
   run->next = VRAM__LARGE_SEGMENT;
   run->fresh = 2;
-  options->streams = 1;
+  options->streams = streams;
   if (!options->total_bytes)
     options->total_bytes = UINT64_C(1) << 40;
   r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
@@ -41724,7 +41909,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
@@ -41735,7 +41920,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   if (tight)
     options.event = NULL;
-  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  r = vram__replay_device(&run, &options, room, vram__replay_streams(o), at, pool_bytes);
   if (r)
     return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
@@ -41851,8 +42036,13 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Streams that allocate: collectives of fully_shard have their own. */
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
+  return o->parallel ? VRAM__STREAMS : 1;
+}
+
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
-  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
+  return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -41945,6 +42135,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
+  if (vram__wrapper_of(o) && vram__wrapper_of(o)->bytes)
+    n = vram__sum_or_overflow(n, vram__wrapper_of(o)->bytes(g, o));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42148,6 +42340,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  VRAM__WRAPPER_DO(s, construct);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -42186,8 +42379,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed && !s->g->nstep)
+  if (s->train && !s->failed && !s->g->nstep) {
     vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimized);
+  }
   if (s->train && !s->failed)
     vram__average_update(s);
   if (s->train && !s->failed && s->o->zero_grad_end)
@@ -42235,6 +42430,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->replay)
     s->replay->body = s->replay->ntape;
   vram__zero_grad(s);
+  VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
   if (s->train && last)
     vram__step_play_next(s, g, last, how);
@@ -42303,6 +42499,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
+  s->wrapper = vram__wrapper_of(o);
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -42349,6 +42546,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__wrapper_refuses(g, o))
+    return vram__wrapper_refuses(g, o);
   if (vram__epoch_misuse(g, o))
     return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
@@ -42452,7 +42651,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 }
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
-  return o->replay ? (vram_pool_bytes(vram__generation_blocks(g, o), 1) + 7) / 8 * 8 : 0;
+  return o->replay
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             : 0;
 }
 
 /* Of the first step's parameters: vram__replay.gradient. */
@@ -42489,9 +42690,9 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   if (!gen->replayed)
     return VRAM_OK;
   options = *o->replay;
-  r = vram__replay_device(&p->run, &options,
-                          options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-                          at + vram__generation_owned(g), vram__generation_pool(g, o));
+  r = vram__replay_device(
+      &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
+      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }
@@ -42573,6 +42774,483 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
   }
   vram__step_error(&s, r, err);
   return r;
+}
+
+/* >>parallel    what wrappers of torch.distributed do around a step */
+
+/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+
+enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
+       VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
+       VRAM__SPEC_TP,
+       VRAM__SPEC_PP,
+       VRAM__SPEC_CP,
+       VRAM__SPEC_EP,
+       VRAM__STRATEGY_COUNT
+};
+
+static const char *const vram__strategy_name[VRAM__STRATEGY_COUNT] = {NULL,
+#define VRAM__X(id, text) text,
+                                                                      VRAM_WRAPPERS(VRAM__X)
+#undef VRAM__X
+                                                                          "hsdp",
+                                                                      "tp",
+                                                                      "pp",
+                                                                      "cp",
+                                                                      "ep"};
+
+enum { /* what an option's value is */
+       VRAM__SPEC_FLAG,
+       VRAM__SPEC_COUNT,
+       VRAM__SPEC_ELEMENTS,
+       VRAM__SPEC_MEBIBYTES, /* 0.5: as Python's float */
+       VRAM__SPEC_DTYPE,
+       VRAM__SPEC_RESHARD,
+       VRAM__SPEC_WORDS,
+       VRAM__SPEC_ONE_OF_SHARDINGS,
+       VRAM__SPEC_ONE_OF_PREFETCHES,
+       VRAM__SPEC_ONE_OF_SCHEDULES,
+       VRAM__SPEC_INIT
+};
+
+#define VRAM__SPEC_OF(strategy) (1u << (strategy))
+#define VRAM__SPEC_OF_DDP                                                                          \
+  (VRAM__SPEC_OF(VRAM_WRAPPER_DDP) | VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1) |                           \
+   VRAM__SPEC_OF(VRAM__SPEC_EP))
+#define VRAM__SPEC_OF_FSDP2 (VRAM__SPEC_OF(VRAM_WRAPPER_FSDP2) | VRAM__SPEC_OF(VRAM__SPEC_HSDP))
+#define VRAM__SPEC_OF_FSDP (VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1))
+#define VRAM__SPEC_OF_DS                                                                           \
+  (VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2) |                             \
+   VRAM__SPEC_OF(VRAM_WRAPPER_DS3))
+
+typedef struct vram__spec_option {
+  const char *name;
+  uint32_t of; /* strategies that have it */
+  uint8_t kind;
+  size_t at; /* in vram_parallel */
+} vram__spec_option;
+
+#define VRAM__SPEC_ROW_OF(name, of, kind)                                                          \
+  { #name, of, kind, offsetof(vram_parallel, name) }
+/* clang-format off */
+static const vram__spec_option vram__spec_options[] = {
+    {"bucket_cap_mb", VRAM__SPEC_OF_DDP, VRAM__SPEC_MEBIBYTES, offsetof(vram_parallel, bucket_cap_bytes)},
+    VRAM__SPEC_ROW_OF(gradient_as_bucket_view, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(static_graph, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(find_unused_parameters, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(broadcast_buffers, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(hook, VRAM__SPEC_OF_DDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(parameters_as_bucket_view, VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(overlap_with_ddp, VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
+    VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
+    VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(units, VRAM__SPEC_OF_FSDP | VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(sharding, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_SHARDINGS),
+    VRAM__SPEC_ROW_OF(use_orig_params, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(limit_all_gathers, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(forward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
+    VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
+    VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_max_reuse_distance, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS)};
+/* clang-format on */
+
+enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
+
+static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+                                                   "HYBRID_SHARD"};
+static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
+static const char *const vram__schedule_names[] = {
+#define VRAM__X(id, text) text,
+    VRAM_PIPELINES(VRAM__X)
+#undef VRAM__X
+};
+
+/* A piece of the text that is read. */
+typedef struct vram__spec_reader {
+  const char *text; /* all of it, for columns */
+  vram_error *err;
+} vram__spec_reader;
+
+static vram_result vram__spec_bad(const vram__spec_reader *s, vram_result code, const char *what,
+                                  vram_words at, const char *expected) {
+  vram__error_begin(s->err, code, 1, what);
+  if (s->err)
+    s->err->column = (uint32_t)(at.text - s->text) + 1;
+  if (at.len) {
+    vram__error_text(s->err, " '");
+    vram__error_quote(s->err, at.text, at.len);
+    vram__error_text(s->err, "'");
+  }
+  if (expected) {
+    vram__error_text(s->err, " (expected ");
+    vram__error_text(s->err, expected);
+    vram__error_text(s->err, ")");
+  }
+  return code;
+}
+
+/* The words up to one of the letters in `ends`, which *p points at then. */
+static vram_words vram__spec_words(const char **p, const char *ends) {
+  vram_words w;
+  uint32_t i;
+  w.text = *p;
+  w.len = 0;
+  for (; w.text[w.len]; w.len++) {
+    for (i = 0; ends[i] && ends[i] != w.text[w.len];)
+      i++;
+    if (ends[i])
+      break;
+  }
+  *p = w.text + w.len;
+  return w;
+}
+
+/* A whole number up to `most`; 0: it is none. */
+static int vram__spec_count(vram_words w, uint64_t most, uint64_t *n) {
+  uint32_t i;
+  *n = 0;
+  for (i = 0; i < w.len; i++) {
+    if (w.text[i] < '0' || w.text[i] > '9')
+      return 0;
+    *n = *n * 10 + (uint64_t)(w.text[i] - '0');
+    if (*n > most)
+      return 0;
+  }
+  return w.len != 0;
+}
+
+/* Megabytes as Python's float says them, "0.5": int(MB * 1024 * 1024) bytes. */
+static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
+  vram_words whole = w;
+  uint64_t n, part = 0, unit = 1;
+  uint32_t i;
+  for (whole.len = 0; whole.len < w.len && w.text[whole.len] != '.';)
+    whole.len++;
+  if (!vram__spec_count(whole, UINT64_C(1) << 40, &n))
+    return 0;
+  for (i = whole.len + 1; i < w.len; i++) {
+    if (w.text[i] < '0' || w.text[i] > '9' || unit > UINT64_C(1000000000))
+      return 0;
+    part = part * 10 + (uint64_t)(w.text[i] - '0');
+    unit *= 10;
+  }
+  *bytes = (n << 20) + (part << 20) / unit;
+  return 1;
+}
+
+static int vram__spec_one_of(vram_words w, const char *const *names, uint32_t count,
+                             uint32_t *which) {
+  for (*which = 0; *which < count; ++*which)
+    if (vram__text_is(w.text, w.len, names[*which]))
+      return 1;
+  return 0;
+}
+
+/* Letters that differ when two words are put one over the other from both ends. */
+static uint32_t vram__spec_distance(vram_words w, const char *name) {
+  const uint32_t len = vram__text_len(name);
+  uint32_t front = 0, back = 0;
+  while (front < w.len && front < len && w.text[front] == name[front])
+    front++;
+  while (back + front < w.len && back + front < len &&
+         w.text[w.len - 1 - back] == name[len - 1 - back])
+    back++;
+  return (w.len > len ? w.len : len) - front - back;
+}
+
+/* Adds "did you mean X?" to the error that was begun. */
+static vram_result vram__spec_nearest(const vram__spec_reader *s, vram_words w, int strategy) {
+  const char *best = NULL;
+  uint32_t i, least = UINT32_MAX;
+  for (i = 0; i < (strategy < 0 ? (uint32_t)VRAM__STRATEGY_COUNT : (uint32_t)VRAM__SPEC_OPTIONS);
+       i++) {
+    const char *name = strategy < 0 ? vram__strategy_name[i] : vram__spec_options[i].name;
+    uint32_t distance;
+    if (!name || (strategy >= 0 && !(vram__spec_options[i].of >> strategy & 1)))
+      continue;
+    distance = vram__spec_distance(w, name);
+    if (distance < least)
+      least = distance, best = name;
+  }
+  if (best) {
+    vram__error_text(s->err, ": the nearest is ");
+    vram__error_text(s->err, best);
+  }
+  return VRAM_ERR_NAME;
+}
+
+/* reshard_after_forward: default, 0, 1, or to so many ranks. */
+static const char *vram__spec_reshard(vram_words w, vram_parallel *p) {
+  uint64_t n;
+  if (vram__text_is(w.text, w.len, "default"))
+    p->reshard = VRAM_RESHARD_DEFAULT;
+  else if (!vram__spec_count(w, UINT32_MAX, &n))
+    return "default, 0, 1 or a number of ranks";
+  else {
+    p->reshard = n == 0 ? VRAM_RESHARD_NEVER : n == 1 ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_RANKS;
+    p->reshard_ranks = (uint32_t)n;
+  }
+  return NULL;
+}
+
+/* What was expected, or NULL: the value is in *p. */
+static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vram_parallel *p) {
+  void *at = (char *)p + o->at;
+  uint64_t n;
+  uint32_t which;
+  switch (o->kind) {
+  case VRAM__SPEC_FLAG:
+    if (!vram__spec_count(w, 1, &n))
+      return "0 or 1";
+    *(uint8_t *)at = (uint8_t)n;
+    break;
+  case VRAM__SPEC_COUNT:
+    if (!vram__spec_count(w, 1 << 20, &n))
+      return "a count";
+    *(uint32_t *)at = (uint32_t)n;
+    break;
+  case VRAM__SPEC_ELEMENTS:
+    if (!vram__spec_count(w, (uint64_t)VRAM_MAX_BYTES, &n))
+      return "a number of elements";
+    *(uint64_t *)at = n;
+    break;
+  case VRAM__SPEC_MEBIBYTES:
+    return vram__spec_mebibytes(w, (uint64_t *)at) ? NULL : "a number of MiB";
+  case VRAM__SPEC_DTYPE: {
+    const vram_dtype d = vram_dtype_from_name_n(w.text, w.len);
+    if (d != VRAM_BF16 && d != VRAM_F16 && d != VRAM_F32)
+      return "bf16, fp16 or f32";
+    *(vram_dtype *)at = d;
+    break;
+  }
+  case VRAM__SPEC_RESHARD:
+    return vram__spec_reshard(w, p);
+  case VRAM__SPEC_WORDS:
+    if (!w.len)
+      return "auto, root, or names of nodes up to a point";
+    *(vram_words *)at = w;
+    break;
+  case VRAM__SPEC_ONE_OF_SHARDINGS:
+    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    p->sharding = (vram_sharding)which;
+    break;
+  case VRAM__SPEC_ONE_OF_PREFETCHES:
+    if (!vram__spec_one_of(w, vram__prefetch_names, 3, &which))
+      return "pre, post or none";
+    p->backward_prefetch = (vram_backward_prefetch)which;
+    break;
+  case VRAM__SPEC_ONE_OF_SCHEDULES:
+    if (!vram__spec_one_of(w, vram__schedule_names, VRAM_PIPELINE_COUNT, &which))
+      return "1F1B, GPipe, Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble, LoopedBFS or "
+             "DualPipeV";
+    p->schedule = (vram_pipeline)which;
+    break;
+  default: /* VRAM__SPEC_INIT */
+    if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
+      return "cuda or meta";
+    p->meta = w.text[0] == 'm';
+  }
+  return NULL;
+}
+
+static vram_result vram__spec_option_read(const vram__spec_reader *s, const char **at,
+                                          uint32_t strategy, vram_parallel *p) {
+  const vram_words name = vram__spec_words(at, "=,+");
+  vram_words value;
+  const char *expected;
+  uint32_t i;
+  for (i = 0; i < VRAM__SPEC_OPTIONS; i++)
+    if ((vram__spec_options[i].of >> strategy & 1) &&
+        vram__text_is(name.text, name.len, vram__spec_options[i].name))
+      break;
+  if (i == VRAM__SPEC_OPTIONS) {
+    vram__spec_bad(s, VRAM_ERR_NAME, "no option of this strategy:", name, NULL);
+    return vram__spec_nearest(s, name, (int)strategy);
+  }
+  if (**at != '=')
+    return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a value:", name, "NAME=VALUE");
+  ++*at;
+  value = vram__spec_words(at, ",+");
+  expected = vram__spec_value(vram__spec_options + i, value, p);
+  if (expected) {
+    vram__spec_bad(s, VRAM_ERR_VALUE, vram__spec_options[i].name, value, expected);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* What came before goes with this one? */
+static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint64_t a,
+                                       uint64_t b) {
+  uint32_t *size = strategy == VRAM__SPEC_TP   ? &p->tp
+                   : strategy == VRAM__SPEC_PP ? &p->pp
+                   : strategy == VRAM__SPEC_CP ? &p->cp
+                   : strategy == VRAM__SPEC_EP ? &p->ep
+                                               : &p->dp;
+  if (*size)
+    return size == &p->dp ? "two wrappers" : "a strategy twice";
+  *size = (uint32_t)b;
+  if (size == &p->dp) {
+    p->copies = (uint32_t)a;
+    p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
+  }
+  return NULL;
+}
+
+/* NAME=SIZE */
+static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const char **at,
+                                            uint32_t *strategy, vram_parallel *p) {
+  const vram_words name = vram__spec_words(at, "=,+");
+  vram_words size, shards;
+  uint64_t a = 1, b;
+  const char *wrong;
+  for (*strategy = 1; *strategy < VRAM__STRATEGY_COUNT &&
+                      !vram__text_is(name.text, name.len, vram__strategy_name[*strategy]);)
+    ++*strategy;
+  if (*strategy == VRAM__STRATEGY_COUNT) {
+    if (!name.len)
+      return vram__spec_bad(s, VRAM_ERR_SYNTAX, "no strategy", name, "NAME=SIZE: ddp=8, tp=2");
+    vram__spec_bad(s, VRAM_ERR_NAME, "unknown strategy", name, NULL);
+    return vram__spec_nearest(s, name, -1);
+  }
+  if (**at != '=')
+    return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
+  ++*at;
+  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  shards = size;
+  if (*strategy == VRAM__SPEC_HSDP) {
+    if (**at != 'x' || !vram__spec_count(size, 1 << 20, &a) || !a)
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+    ++*at;
+    shards = vram__spec_words(at, ",+");
+  }
+  if (!vram__spec_count(shards, 1 << 20, &b) || !b)
+    return vram__spec_bad(s, VRAM_ERR_VALUE, "a number of ranks:", shards, "1 to 1048576");
+  wrong = vram__spec_size_set(p, *strategy, a, b);
+  return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
+}
+
+/* PyTorch's and DeepSpeed's own. */
+static void vram__parallel_defaults(vram_parallel *p) {
+  vram__memory_zero(p, sizeof *p);
+  p->bucket_cap_bytes = UINT64_C(25) << 20;
+  p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
+  p->microbatches = 8;
+  p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
+  p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->stage3_prefetch_bucket_size = UINT64_C(50000000);
+  p->stage3_param_persistence_threshold = UINT64_C(100000);
+  p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
+}
+
+VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vram_error *err) {
+  vram__spec_reader s;
+  const char *at = text;
+  uint32_t strategy = 0;
+  vram_result r = VRAM_OK;
+  s.text = text;
+  s.err = err;
+  vram__error_clear(err);
+  vram__parallel_defaults(p);
+  for (;; at++) {
+    r = vram__spec_strategy_read(&s, &at, &strategy, p);
+    while (!r && *at == ',') {
+      at++;
+      r = vram__spec_option_read(&s, &at, strategy, p);
+    }
+    if (r || !*at)
+      break;
+  }
+  p->copies += !p->copies;
+  p->dp += !p->dp;
+  p->tp += !p->tp;
+  p->pp += !p->pp;
+  p->cp += !p->cp;
+  p->ep += !p->ep;
+  return r;
+}
+
+VRAM_API uint64_t vram_parallel_world(const vram_parallel *p) {
+  const uint64_t dp = vram__product_or_overflow(p->dp ? p->dp : 1, p->copies ? p->copies : 1);
+  const uint64_t cut = vram__product_or_overflow(p->tp ? p->tp : 1, p->cp ? p->cp : 1);
+  return vram__product_or_overflow(vram__product_or_overflow(dp, cut), p->pp ? p->pp : 1);
+}
+
+VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p) {
+  vram_parallel_place at;
+  uint32_t rank = p->rank;
+  at.tp = rank % (p->tp ? p->tp : 1);
+  rank /= p->tp ? p->tp : 1;
+  at.cp = rank % (p->cp ? p->cp : 1);
+  rank /= p->cp ? p->cp : 1;
+  at.dp = rank % (p->dp ? p->dp : 1);
+  rank /= p->dp ? p->dp : 1;
+  at.copy = rank % (p->copies ? p->copies : 1);
+  at.pp = rank / (p->copies ? p->copies : 1);
+  return at;
+}
+
+VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
+  return (uint32_t)wrapper - 1 < VRAM_WRAPPER_COUNT - 1u ? vram__strategy_name[wrapper] : "?";
+}
+
+VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
+  return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+/* >>parallel/wrapper    which wrapper does what, and when */
+
+static const vram__wrapper vram__wrappers[VRAM_WRAPPER_COUNT] = {
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* none */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ddp */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* zero1 */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp1 */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp2 */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds1 */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds2 */
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds3 */
+};
+
+VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o) {
+  return o && o->parallel && o->parallel->wrapper ? vram__wrappers + o->parallel->wrapper : NULL;
+}
+
+/* What no rank can begin with, or NULL. */
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper *w = vram__wrapper_of(o);
+  if (!o->parallel)
+    return NULL;
+  if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
+    return "unknown wrapper";
+  if (o->parallel->rank >= vram_parallel_world(o->parallel))
+    return "a rank that the world does not have";
+  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "tp, pp, cp and ep are not played yet";
+  if (!w)
+    return NULL;
+  if (!w->construct)
+    return "this wrapper is not played yet";
+  return w->refuses ? w->refuses(g, o) : NULL;
 }
 
 #endif /* VRAM_NO_STEP */

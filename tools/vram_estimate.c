@@ -146,6 +146,10 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"mode\":");
   cmd_json_text(stdout, mode);
   printf(",\"rules\":\"%s\"", vram_rules_name(j->o.rules));
+  if (j->spec)
+    printf(",\"world\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"local_params_bytes\":%" PRIu64
+           ",\"optimizer_state_bytes\":%" PRIu64,
+           vram_parallel_world(&j->parallel), j->at_rank, r->params_bytes, r->optimizer_bytes);
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
   NUMBER(params_bytes);
   NUMBER(buffers_bytes);

@@ -1,6 +1,7 @@
 #pragma once
 #include "api/graph.h"
 #include "api/optim.h"
+#include "api/parallel.h"
 #include "api/pool.h"
 #include "api/version.h"
 /* >>step ======================================================================================
@@ -108,6 +109,7 @@ typedef struct vram_step_options {
      every block and segment of the run, with phase, category and node (not with budget_bytes: a
      run that does not fit is played once more) */
   const vram_pool_options *replay;
+  const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;

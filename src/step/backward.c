@@ -193,7 +193,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
     else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, 0);
     }
   }
   s->count.next_id = next_id;

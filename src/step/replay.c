@@ -75,15 +75,16 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
-    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
+    const uint32_t stream = (uint32_t)(run->tape[i] >> VRAM__TAPE_STREAM) & (VRAM__STREAMS - 1);
+    switch (run->tape[i] & ((1u << VRAM__TAPE_STREAM) - 1)) {
     case VRAM__TAPE_ALLOC:
-      run->block[(*id)++] = vram__replay_get(s, value);
+      run->block[(*id)++] = vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_FREE:
       vram__replay_put(run, run->block[value]);
       break;
     case VRAM__TAPE_OWN:
-      vram__replay_get(s, value);
+      vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_SEARCH:
       if (run->fresh)
@@ -207,7 +208,8 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
 /* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
  */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes) {
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes) {
   vram_backend device;
   vram_result r;
   vram__memory_zero(run, sizeof *run);
@@ -219,7 +221,7 @@ VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *o
   run->room = room;
   run->next = VRAM__LARGE_SEGMENT;
   run->fresh = 2;
-  options->streams = 1;
+  options->streams = streams;
   if (!options->total_bytes)
     options->total_bytes = UINT64_C(1) << 40;
   r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
@@ -232,7 +234,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
@@ -243,7 +245,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   if (tight)
     options.event = NULL;
-  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  r = vram__replay_device(&run, &options, room, vram__replay_streams(o), at, pool_bytes);
   if (r)
     return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);

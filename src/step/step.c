@@ -27,8 +27,13 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Streams that allocate: collectives of fully_shard have their own. */
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
+  return o->parallel ? VRAM__STREAMS : 1;
+}
+
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
-  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
+  return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -121,6 +126,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
+  if (vram__wrapper_of(o) && vram__wrapper_of(o)->bytes)
+    n = vram__sum_or_overflow(n, vram__wrapper_of(o)->bytes(g, o));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -324,6 +331,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->failed)
     return;
   vram__step_begin(s);
+  VRAM__WRAPPER_DO(s, construct);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -362,8 +370,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed && !s->g->nstep)
+  if (s->train && !s->failed && !s->g->nstep) {
     vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimized);
+  }
   if (s->train && !s->failed)
     vram__average_update(s);
   if (s->train && !s->failed && s->o->zero_grad_end)
@@ -411,6 +421,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   if (s->replay)
     s->replay->body = s->replay->ntape;
   vram__zero_grad(s);
+  VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
   if (s->train && last)
     vram__step_play_next(s, g, last, how);
@@ -479,6 +490,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
   s->root = g->root;
+  s->wrapper = vram__wrapper_of(o);
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -525,6 +537,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__wrapper_refuses(g, o))
+    return vram__wrapper_refuses(g, o);
   if (vram__epoch_misuse(g, o))
     return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);

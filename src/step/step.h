@@ -47,6 +47,29 @@ enum {
   VRAM__RUN_DRY = 1 << 12
 };
 
+/* What a wrapper of torch.distributed does around a step; NULL: nothing (parallel/wrapper.c has the
+   rows). What it keeps is s->wrapped. */
+typedef struct vram__wrapper {
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
+  void (*construct)(vram__step *s);     /* its constructor: the model is on the device, the
+                                           optimizer is not made yet */
+  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*backward_end)(vram__step *s);  /* in backward's final callback */
+  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+} vram__wrapper;
+
+#define VRAM__WRAPPER_DO(s, hook)                                                                  \
+  do {                                                                                             \
+    if ((s)->wrapper && (s)->wrapper->hook && !(s)->failed)                                        \
+      (s)->wrapper->hook(s);                                                                       \
+  } while (0)
+
+VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o);
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
+
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c);
@@ -157,7 +180,8 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes);
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes);
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
@@ -172,6 +196,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);

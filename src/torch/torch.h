@@ -14,12 +14,13 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;    /* requires_grad */
-  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
-  uint16_t out;       /* which output of fn */
-  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;     /* requires_grad */
+  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;   /* which output of fn */
+  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -27,6 +28,9 @@ typedef struct vram__storage {
                       before it, + 1 */
   const vram_dims *d;
 } vram__storage;
+
+#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
+#define VRAM__STREAMS 8         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -351,9 +355,11 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
-  vram__caches *caches; /* of a generation, or NULL */
+  vram__replay *replay;                /* NULL: no replay */
+  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
+  void *wrapped;                       /* and what it keeps */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -366,7 +372,8 @@ struct vram__step {
 
   const vram_node *node; /* that runs */
   vram_phase phase;
-  uint8_t cat; /* category of what is allocated now */
+  uint8_t cat;    /* category of what is allocated now, */
+  uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;        /* the model's in this run */
@@ -433,9 +440,10 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF,  /* taken and given back at once */
-  VRAM__TAPE_SEARCH, /* the same in the first step only */
-  VRAM__TAPE_BITS = 3
+  VRAM__TAPE_BRIEF,      /* taken and given back at once */
+  VRAM__TAPE_SEARCH,     /* the same in the first step only */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
+  VRAM__TAPE_BITS = 6    /* then the value */
 };
 
 /* versions.c */
@@ -448,7 +456,7 @@ VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes);
 VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes);
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream);
 VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
@@ -729,7 +737,7 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
   if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
-    vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
+    vram__tape_put(run, VRAM__TAPE_ALLOC | (uint32_t)st->stream << VRAM__TAPE_STREAM, st->bytes);
   run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 

@@ -1,0 +1,3 @@
+/* >>parallel    what wrappers of torch.distributed do around a step */
+#pragma once
+#include "step/step.h"
