@@ -1947,6 +1947,8 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_cut VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut)
+#define vram_parallel_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_bytes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -2524,6 +2526,9 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
+  uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
+  const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
   uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
                        that from before the model was prepared for training */
 };
@@ -2583,6 +2588,7 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
@@ -3385,6 +3391,18 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
@@ -9847,6 +9865,24 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. The gradient of an embedding is all of it on every rank
+   (_ops/_embedding_ops.py: of gradients that are replicated). */
+static int vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  int64_t size[VRAM_MAX_AXES];
+  if (p->kind == VRAM__BUFFER)
+    return 1;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+  if (n->op != VRAM_OP_embedding_shard)
+    return 1;
+  size[0] = VRAM__INT(n, whole, 0);
+  size[1] = p->d->v[1];
+  p->whole = vram__graph_dims(g, 2, size);
+  return p->whole != NULL;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -9861,6 +9897,8 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (!vram__param_shard(g, p))
+    return NULL;
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -25561,7 +25599,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -30977,10 +31015,10 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
          VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype parallel");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
+         "normalized_shape! elementwise_affine eps frozen weights dtype parallel");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "num_groups! affine eps frozen weights dtype");
@@ -36853,6 +36891,10 @@ typedef struct vram__optim_param {
   const int64_t *size;
   vram_dtype dtype;
   uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -36865,6 +36907,7 @@ typedef struct vram__optim_config {
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
+  uint8_t dtensor;      /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -37114,6 +37157,8 @@ typedef struct vram__optim_row {
   X(RESIDENT, "resident")                                                                          \
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
+  X(PLACED, "placed")                                                                              \
+  X(GRADIENT, "gradient")                                                                                \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -37130,9 +37175,10 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large")                                                                            \
-  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(DTENSOR, 32, "dtensor")                                                                        \
+  X(MATRIX, 64, "matrix")                                                                          \
+  X(LARGE, 128, "large")                                                                           \
+  X(LOW_PRECISION, 256, "low_precision") X(ONCE, 512, "once") X(PROJECTED, 1024, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -37234,13 +37280,14 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 
@@ -37267,8 +37314,12 @@ static const char vram__adam_init[] =
 static const char vram__amsgrad_init[] =
     "if fused or capturable { step = state(f32); }"
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
@@ -38105,6 +38156,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -38686,6 +38741,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -38865,13 +38922,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);
@@ -40336,6 +40407,15 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (p->whole)
+    s->leaf.at[leaf & ~VRAM__LEAF].d = p->whole;
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -40420,7 +40500,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }
@@ -41141,17 +41221,28 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->dtensor = s->g->is_cut;
   c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
 
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
-  p->numel = l->d->numel;
+  p->numel = p->gradient = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
   p->rank = 0;
+  p->placed = 0;
+  p->dtensor = 0;
+}
+
+/* The same of this rank's part of a DTensor q. */
+static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
+  p->numel = q->d->numel;
+  p->size = q->d->v;
+  p->dtensor = q->is_dtensor;
+  p->placed = q->whole || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -41192,18 +41283,20 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
-      if (projects) {
-        int projected;
+      const vram_param *own = q;
+      if (projects || s->g->is_cut) {
         while (q->kind != VRAM__PARAM)
           q = q->next;
-        projected = vram__optim_projects(q, head);
+        own = q;
         q = q->next;
-        if (projected != pass)
-          continue;
       }
+      if (projects && vram__optim_projects(own, head) != pass)
+        continue;
       if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
       vram__optim_param_of(&p[n], l);
+      if (s->g->is_cut)
+        vram__optim_shard_of(&p[n], own);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -41315,12 +41408,28 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+/* The step on one of the optimizer's groups of parameters. */
+static void vram__optim_group(vram__step *s, vram__optim_config *c, const vram__optim_param *p,
+                              uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_bytes b;
+  if (s->watched && !vram__optim_ids_take(s, c, n))
+    return;
+  vram__optim_step(c, p, n, &b);
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
+    s->failed = VRAM_ERR_OVERFLOW;
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. Of a rank's graph
+   DTensors are a group of their own. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
-  vram__optim_bytes b;
-  uint32_t i;
-  const uint64_t used = s->used;
+  uint32_t i, to;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
@@ -41340,17 +41449,17 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
-  if (s->watched && !vram__optim_ids_take(s, &c, n))
+  if (!s->g->is_cut) {
+    c.all = all && !c.master ? &s->optim_all : NULL;
+    vram__optim_group(s, &c, s->optim, n);
     return;
-  vram__optim_step(&c, s->optim, n, &b);
-  s->used = used;
-  if (b.end == VRAM_OVERFLOW)
-    s->failed = VRAM_ERR_OVERFLOW;
-  else if (!s->watched)
-    vram__optim_count_step(s, &b);
-  if (!s->failed && s->o->first_step)
-    s->r->optimizer_bytes += b.state;
+  }
+  for (i = 0; i < n && !s->failed; i = to) {
+    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+      to++;
+    c.dtensor = s->optim[i].dtensor;
+    vram__optim_group(s, &c, s->optim + i, to - i);
+  }
 }
 
 VRAM__FN void vram__optim_now(vram__step *s) {
@@ -43801,6 +43910,837 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
 }
 
+/* >>cut    the graph of one rank, made of the whole one */
+
+/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
+typedef enum vram__role {
+  VRAM__ROLE_NONE,    /* every rank has all of it */
+  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
+  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
+  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
+  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
+} vram__role;
+
+/* A value of the whole graph on this rank: all of it, or a part along one axis. */
+typedef struct vram__rank_value {
+  vram_value *own;    /* as it was made */
+  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
+  uint8_t cut;        /* 1 + the axis; 0: all of it */
+} vram__rank_value;
+
+typedef struct vram__rank_cut {
+  const vram_graph *from;
+  vram_graph *g;
+  const vram_parallel *p;
+  vram__parser parser;
+  vram__rank_value *value; /* by index in `from` */
+  vram_node **node;       /* by index in `from` */
+  int64_t ranks, rank;
+  int64_t words[1024]; /* keys of the node that is made */
+  vram__keys keys;
+  uint32_t ncut; /* layers that were cut */
+} vram__rank_cut;
+
+/* cut_plan.c */
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+
+/* cut_node.c */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
+                                   uint32_t nin);
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                         vram_value *x, const char *suffix);
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_layer.c */
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
+
+/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+
+/* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
+   layer's name. */
+static const struct {
+  const char *name;
+  uint8_t role;
+} vram__rank_names[] = {
+    {"wq", VRAM__ROLE_COLWISE},           {"wk", VRAM__ROLE_COLWISE},
+    {"wv", VRAM__ROLE_COLWISE},           {"wo", VRAM__ROLE_ROWWISE},
+    {"w1", VRAM__ROLE_COLWISE},           {"w3", VRAM__ROLE_COLWISE},
+    {"w2", VRAM__ROLE_ROWWISE},           {"q_proj", VRAM__ROLE_COLWISE},
+    {"k_proj", VRAM__ROLE_COLWISE},       {"v_proj", VRAM__ROLE_COLWISE},
+    {"o_proj", VRAM__ROLE_ROWWISE},       {"out_proj", VRAM__ROLE_ROWWISE},
+    {"gate_proj", VRAM__ROLE_COLWISE},    {"up_proj", VRAM__ROLE_COLWISE},
+    {"down_proj", VRAM__ROLE_ROWWISE},    {"fc1", VRAM__ROLE_COLWISE},
+    {"fc2", VRAM__ROLE_ROWWISE},          {"tok_embeddings", VRAM__ROLE_ROWWISE},
+    {"pos_embeddings", VRAM__ROLE_ROWWISE}, {"embed_tokens", VRAM__ROLE_ROWWISE},
+    {"output", VRAM__ROLE_HEAD},          {"lm_head", VRAM__ROLE_HEAD},
+    {"qkv_proj", VRAM__ROLE_FUSED},       {"gate_up_proj", VRAM__ROLE_FUSED},
+    {"query_key_value", VRAM__ROLE_FUSED}, {"c_attn", VRAM__ROLE_FUSED},
+    {"Wqkv", VRAM__ROLE_FUSED},           {"wqkv", VRAM__ROLE_FUSED},
+    {"in_proj", VRAM__ROLE_FUSED}};
+
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i, at = label.len;
+  (void)c;
+  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
+    return VRAM__ROLE_NONE;
+  while (at && label.text[at - 1] != '.')
+    at--;
+  for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
+    if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
+      return (vram__role)vram__rank_names[i].role;
+  return VRAM__ROLE_NONE;
+}
+
+/* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
+
+/* Rows of rank `rank` as torch.chunk deals them. */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank) {
+  const int64_t each = (whole + ranks - 1) / ranks, from = each * rank;
+  return from >= whole ? 0 : whole - from < each ? whole - from : each;
+}
+
+/* An error about a node of the whole graph; always 0. */
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (c->g->error.code)
+    return 0;
+  vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
+  vram__error_more(c->g, " (");
+  vram__error_more_n(c->g, label.text, label.len);
+  vram__error_more(c->g, ")");
+  c->g->error.line = n->line;
+  return 0;
+}
+
+/* The keys of a node of the whole graph, to be changed. */
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n) {
+  uint32_t k = 0, i;
+  for (i = 0; n->attr && n->attr[k] && k < 960; i = 0) {
+    const uint32_t values = (uint32_t)(n->attr[k] >> 8) & 0xffffu;
+    if (k + 1 + values > 960)
+      break;
+    for (; i <= values; i++)
+      c->words[k + i] = n->attr[k + i];
+    k += 1 + values;
+  }
+  c->words[k] = 0;
+  c->keys.words = c->words;
+  c->keys.count = k;
+  c->keys.room = 1000;
+}
+
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key) {
+  uint32_t at = 0, i;
+  while (at < c->keys.count) {
+    const uint32_t n = 1 + ((uint32_t)(c->words[at] >> 8) & 0xffffu);
+    if ((uint32_t)(c->words[at] & 0xff) != key) {
+      at += n;
+      continue;
+    }
+    for (i = at; i + n <= c->keys.count; i++)
+      c->words[i] = c->words[i + n];
+    c->keys.count -= n;
+  }
+}
+
+/* key=to, in the place of what it was. */
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to) {
+  int64_t *v;
+  uint32_t count;
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count);
+  if (v && count == 1) {
+    *v = to;
+    return;
+  }
+  vram__rank_key_drop(c, key);
+  c->words[c->keys.count++] = (int64_t)(key | 1u << 8);
+  c->words[c->keys.count++] = to;
+  c->words[c->keys.count] = 0;
+}
+
+/* The lender that `weights=` names is another node here. */
+static int vram__rank_key_nodes(vram__rank_cut *c) {
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  if (!v)
+    return 1;
+  *v = (int64_t)(uintptr_t)c->node[((const vram_node *)(uintptr_t)*v)->index];
+  return *v != 0;
+}
+
+/* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
+ */
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
+                                   uint32_t nin) {
+  vram__request r;
+  vram_node *y;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  r.nout = n->nout;
+  r.keys = &c->keys;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__rank_key_nodes(c))
+    return NULL;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < n->nout; i++) {
+    y->out[i].name = n->out[i].name;
+    y->out[i].name_len = n->out[i].name_len;
+  }
+  y->flags |= n->flags & (VRAM__LOSS | VRAM_NODE_INNER | VRAM__CHECKPOINTED);
+  y->line = n->line;
+  y->round = n->round;
+  return y;
+}
+
+/* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
+   the value, and what it does behind a point. */
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                         vram_value *x, const char *suffix) {
+  char name[VRAM_MAX_NAME + 1];
+  vram__request r;
+  vram_node *y;
+  uint32_t i, len = 0;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = &x;
+  r.nin = 1;
+  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.keys = &c->keys;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < y->nout; i++) {
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return NULL;
+  }
+  y->line = n->line;
+  y->round = x->node ? x->node->round : NULL;
+  return y;
+}
+
+/* What node n reads of v as it was made: who reads it first waits for it. NULL: an error. */
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v) {
+  vram__rank_value *at = c->value + v->index;
+  vram_value *both[2];
+  vram__request r;
+  vram_node *y;
+  char name[VRAM_MAX_NAME + 1];
+  uint32_t len = 0;
+  if (!at->own || !at->flight)
+    return at->own;
+  vram__memory_zero(&r, sizeof r);
+  both[0] = at->own;
+  both[1] = at->flight;
+  r.op = VRAM_OP_wait;
+  r.in = both;
+  r.nin = 2;
+  r.nout = 1;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return NULL;
+  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
+  y->out[0].name = vram__graph_keep_text(c->g, name, len);
+  y->out[0].name_len = (uint8_t)len;
+  y->line = n->line;
+  y->round = v->node ? v->node->round : NULL;
+  at->flight = NULL;
+  at->own = y->out;
+  return y->out[0].name ? at->own : NULL;
+}
+
+/* ---- sizes in keys */
+
+/* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
+   it. */
+static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
+                                  uint32_t count) {
+  int64_t before = 1, at = 1;
+  uint32_t i;
+  for (i = 0; i < cut; i++)
+    before *= x->v[i];
+  for (i = 0; i + 1 < count && at * shape[i] <= before; i++)
+    at *= shape[i];
+  return i;
+}
+
+/* shape=, sizes= of a view, an expansion: the axis that is cut gets this rank's size. */
+static int vram__rank_sizes(vram__rank_cut *c, const vram_node *n, uint32_t key, uint32_t cut) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const int64_t local = c->value[n->in[0]->index].own->d->v[cut];
+  uint32_t count, a;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count), inner;
+  if (!v)
+    return 1;
+  if (n->op == VRAM_OP_expand) { /* aligned at the last axis */
+    a = cut + count - x->ndim;
+    if (v[a] == x->v[cut])
+      v[a] = local;
+    return 1;
+  }
+  if (n->op != VRAM_OP_view && n->op != VRAM_OP_reshape)
+    return 1;
+  a = vram__rank_axis_in(x, cut, y->v, y->ndim);
+  if (a >= count || v[a] < 0)
+    return 1;
+  /* what of the axis stays whole: features of a head */
+  inner = v[a] ? x->v[cut] / v[a] : 1;
+  if (v[a] > x->v[cut]) /* other axes come together with it */
+    v[a] = x->v[cut] ? v[a] / x->v[cut] * local : v[a];
+  else if (inner && local % inner == 0 && x->v[cut] % v[a] == 0)
+    v[a] = local / inner;
+  else {
+    vram__rank_refuse(c, n, "shape");
+    vram__error_more(c->g, ": ");
+    vram__error_more_dims(c->g, y);
+    vram__error_more(c->g, " is invalid for input of size ");
+    vram__error_more_i(c->g, (int64_t)c->value[n->in[0]->index].own->d->numel);
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, v[a]);
+    vram__error_more(c->g, " do not divide by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  return 1;
+}
+
+/* Which axis of y is another size than in the whole graph; 0: none, UINT8_MAX: several. */
+static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
+  uint8_t cut = 0;
+  uint32_t i;
+  if (whole->ndim != y->ndim)
+    return UINT8_MAX;
+  for (i = 0; i < y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      cut = cut ? UINT8_MAX : (uint8_t)(i + 1);
+  return cut;
+}
+
+/* Ops that look at all of an axis: it must not be the one that is cut. */
+static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
+  static const uint16_t ops[] = {VRAM_OP_softmax,     VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,     VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,        VRAM_OP_roll,        VRAM_OP_logsumexp,
+                                 VRAM_OP_cross_entropy};
+  uint32_t i, a;
+  for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
+    i++;
+  if (i == sizeof ops / sizeof *ops)
+    return 0;
+  if (n->op == VRAM_OP_cross_entropy)
+    return cut == (n->in[0]->d->ndim > 1 ? 1u : 0u);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  return a == cut;
+}
+
+/* Weights that would be cut, which nobody asked for. */
+static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
+  uint32_t i;
+  for (i = 0; i < n->nparam && i < y->nparam; i++)
+    if (n->param[i] && y->param[i] && vram__rank_axis_of(n->param[i]->d, y->param[i]->d))
+      return 0;
+  return 1;
+}
+
+/* Node n as it is, on what this rank has of its inputs. 0: an error. */
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, cut = 0;
+  for (i = 0; i < n->nin; i++) {
+    const vram__rank_value *v = c->value + n->in[i]->index;
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    if (v->cut) {
+      cut = 1;
+      if (vram__rank_needs_axis(n, v->cut - 1u))
+        return vram__rank_refuse(c, n, "an op that needs all of the axis that tensor parallelism "
+                                      "cuts");
+    }
+  }
+  vram__rank_keys(c, n);
+  if (cut && n->nin && c->value[n->in[0]->index].cut) {
+    const uint32_t a = c->value[n->in[0]->index].cut - 1u;
+    if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
+      return 0;
+  }
+  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (!vram__rank_keeps_params(n, y))
+    return vram__rank_refuse(c, n, "the plan does not say how this layer is cut");
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
+    if (v->cut == UINT8_MAX || (v->cut && !cut))
+      return vram__rank_refuse(c, n, "a value that would be cut along several axes");
+  }
+  return 1;
+}
+
+/* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
+
+/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial, uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_node *y;
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (!c->p->sp) {
+    y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
+    v->own = y ? y->out : NULL;
+    return y != NULL;
+  }
+  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+    vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more(c->g, " by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)axis);
+  y = vram__rank_collective(c, n, VRAM_OP_reduce_scatter, partial, ".reduce_scatter");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  v->cut = (uint8_t)(axis + 1);
+  return 1;
+}
+
+/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
+   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x, int late) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (v->whole || !own)
+    return v->whole;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (v->cut) {
+    vram__rank_key_set(c, VRAM__KEY_dim, v->cut - 1);
+    if (x->d->v[v->cut - 1] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, x->d->v[v->cut - 1]);
+    if (late)
+      vram__rank_key_set(c, VRAM__KEY_late, 1);
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
+                           v->cut ? ".all_gather" : ".replicate");
+  v->whole = y ? y->out : NULL;
+  return v->whole;
+}
+
+/* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
+static int vram__rank_drop_input(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  vram_value *in[2];
+  uint32_t count = 0;
+  if (n->in[0]->last != n->index)
+    return 1;
+  if (v->whole)
+    in[count++] = v->whole;
+  in[count++] = v->own;
+  return vram__node_lifetime(c->g, VRAM__OP_drop, in, count) != NULL;
+}
+
+/* The two sizes do not go together: PyTorch's words. */
+static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int64_t local) {
+  const vram_dims *x = n->in[0]->d;
+  vram__rank_refuse(c, n, "a and b must have same reduction dim, but got features of ");
+  vram__error_more_i(c->g, local * c->ranks);
+  vram__error_more(c->g, " and ");
+  vram__error_more_i(c->g, x->v[x->ndim - 1]);
+  return 0;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d;
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (v->cut != d->ndim)
+    return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
+  if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
+    return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("rowwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+}
+
+/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
+static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const uint32_t a = part->d->ndim - 1u;
+  vram_node *y;
+  v->own = part;
+  v->cut = (uint8_t)(a + 1);
+  if (c->p->loss_parallel)
+    return 1;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  if (n->out[0].d->v[a] % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);
+  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  y = vram__rank_collective(c, n, VRAM_OP_all_gather, part, ".all_gather");
+  v->own = y ? y->out : NULL;
+  v->cut = 0;
+  return y != NULL;
+}
+
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
+                part = vram__rank_part(out, c->ranks, c->rank);
+  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (!part)
+    return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
+  vram__rank_keys(c, n);
+  vram__rank_key_drop(c, VRAM__KEY_weights); /* each module registers a parameter of its own */
+  vram__rank_key_set(c, VRAM__KEY_out_features, part);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (out % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, out);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (head)
+    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
+  v->own = y->out;
+  v->cut = (uint8_t)n->out[0].d->ndim;
+  return vram__rank_drop_input(c, n);
+}
+
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
+  if (role == VRAM__ROLE_FUSED)
+    return vram__rank_refuse(c, n, "several weights in one, of which every rank would get a part of "
+                                  "the first");
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n, "tensor parallelism cuts linear layers with a weight of their "
+                                  "own, without adapters");
+  c->ncut++;
+  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
+                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+}
+
+/* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+  const int64_t rows = VRAM__INT(n, num_embeddings, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  const uint32_t ndim = n->out[0].d->ndim;
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (n->nin != 1 || c->value[n->in[0]->index].cut)
+    return vram__rank_refuse(c, n, "an embedding with a table of another node, or of indices that "
+                                  "are cut");
+  vram__rank_keys(c, n);
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_whole, rows);
+  y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
+  if (!y)
+    return 0;
+  c->ncut++;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+}
+
+/* cross_entropy of logits whose classes are cut. */
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[2];
+  vram_node *y;
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) ||
+      n->out[0].d->ndim || n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n, "loss_parallel has cross_entropy of rows and classes, mean or "
+                                  "sum, without weights or label_smoothing");
+  in[0] = vram__rank_own(c, n, n->in[0]);
+  in[1] = vram__rank_own(c, n, n->in[1]);
+  if (!in[0] || !in[1])
+    return 0;
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, VRAM_OP_loss_parallel, in, 2);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  return 1;
+}
+
+/* >>parallel/cut    the graph of one rank of tensor parallelism */
+
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
+  uint64_t n = vram__product_or_overflow(whole->used, 2);
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
+}
+
+/* Values of a line about lifetimes: what was made of one for layers goes behind the others, then
+   the value itself, as the layers' callers hold both. */
+static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, count = 0, pass;
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n->nin; i++) {
+      const vram__rank_value *v = c->value + n->in[i]->index;
+      if (!v->own)
+        return vram__rank_refuse(c, n, "a value that is not there");
+      if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
+        continue;
+      if (v->whole && n->op == VRAM__OP_drop)
+        in[count++] = v->whole;
+      in[count++] = v->own;
+    }
+  y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
+                            : vram__node_lifetime(c->g, n->op, in, count);
+  if (!y)
+    return 0;
+  y->line = n->line;
+  y->round = n->round;
+  c->node[n->index] = y;
+  return 1;
+}
+
+static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
+  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
+    return vram__rank_lifetime(c, n);
+  if (n->op >= VRAM_OP_COUNT)
+    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (role && n->op == VRAM_OP_embedding)
+    return vram__rank_embedding(c, n);
+  if (role)
+    return vram__rank_linear(c, n, role);
+  if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
+      c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
+    return vram__rank_loss(c, n);
+  return vram__rank_copy(c, n);
+}
+
+/* Blocks of checkpoint() that begin at node n. */
+static int vram__rank_blocks_begin(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *arg[1024];
+  vram_checkpoint what;
+  uint32_t i;
+  for (b = c->from->checkpoint_first; b; b = b->next) {
+    if (b->first != n || b->narg > 1024)
+      continue;
+    what = *b;
+    for (i = 0; i < b->narg; i++) {
+      arg[i] = vram__rank_own(c, n, b->arg[i]);
+      if (!arg[i])
+        return 0;
+    }
+    what.arg = arg;
+    if (!vram__block_begin(c->g, &what))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_blocks_end(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *out[1024];
+  uint32_t i, closing = 0, k;
+  for (b = c->from->checkpoint_first; b; b = b->next)
+    closing += b->first && b->last == n;
+  for (k = 0; k < closing; k++) { /* the one that began last ends first */
+    const vram_checkpoint *inner = NULL;
+    uint32_t at = 0;
+    for (b = c->from->checkpoint_first; b; b = b->next)
+      if (b->first && b->last == n && at++ == closing - 1 - k)
+        inner = b;
+    for (i = 0; i < inner->nout && i < 1024; i++) {
+      out[i] = c->value[inner->out[i]->index].own;
+      if (!out[i])
+        return 0;
+    }
+    if (!vram__block_end(c->g, out, inner->nout < 1024 ? inner->nout : 1024))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_inputs(vram__rank_cut *c) {
+  uint32_t i;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    vram__span name;
+    vram_value *y;
+    name.text = v->name;
+    name.len = v->name_len;
+    y = vram__graph_input(c->g, name, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype,
+                          v->d->ndim, v->d->v);
+    if (!y)
+      return 0;
+    y->flags = v->flags;
+    c->value[v->index].own = y;
+  }
+  return 1;
+}
+
+/* Results and outputs of the whole graph are this one's. */
+static int vram__rank_outputs(vram__rank_cut *c) {
+  const vram_node *n;
+  uint32_t i;
+  c->g->noutput = c->from->noutput;
+  for (n = c->from->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const uint8_t flags = n->out[i].flags & (VRAM__OUTPUT | VRAM__INFERRED);
+      vram_value *own = c->value[n->out[i].index].own;
+      if (own && flags) {
+        own->flags |= flags;
+        if (flags & VRAM__OUTPUT)
+          own->last = UINT32_MAX;
+      }
+    }
+  c->g->root = c->from->root ? c->value[c->from->root->index].own : NULL;
+  c->g->inferred = c->from->inferred ? c->value[c->from->inferred->index].own : NULL;
+  return c->g->root != NULL;
+}
+
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight has
+   its own here, behind the others. */
+static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
+  const vram_param *p;
+  vram_param *q;
+  uint32_t i, k, n = 0;
+  for (p = c->from->param_first; p; p = p->next) {
+    const vram_node *y = c->node[p->node->index];
+    for (i = 0; y && i < y->nparam && i < p->node->nparam; i++)
+      if (p->node->param[i] == p && y->param[i] && y->param[i]->node == y)
+        list[n++] = y->param[i];
+  }
+  for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
+    for (i = 0; i < k && list[i] != q;)
+      i++;
+    if (i == k)
+      list[n++] = q;
+  }
+  return n;
+}
+
+/* An optimizer has DTensors and others in groups of their own, and the group of the first parameter
+   is the first. */
+static void vram__rank_order(vram__rank_cut *c) {
+  vram_param **list =
+      (vram_param **)vram__graph_take(c->g, (c->g->nparam + UINT64_C(1)) * sizeof *list);
+  vram_param **end = &c->g->param_first, *last = NULL;
+  uint32_t i, n, pass;
+  if (!list)
+    return;
+  n = vram__rank_params(c, list);
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n; i++)
+      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+        *end = last = list[i];
+        end = &last->next;
+      }
+  *end = NULL;
+  c->g->param_last = last;
+  c->g->param_room = 0;
+}
+
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err) {
+  vram__rank_cut c;
+  const vram_node *n;
+  vram__memory_zero(&c, sizeof c);
+  vram_graph_init(local, mem, bytes);
+  c.from = whole;
+  c.g = local;
+  c.p = p;
+  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.rank = vram_parallel_place_of(p).tp;
+  c.parser.g = local;
+  local->name = whole->name;
+  local->name_len = whole->name_len;
+  local->rules = whole->rules;
+  local->dtype = whole->dtype;
+  local->adapt = whole->adapt;
+  local->autocast_own = whole->autocast_own;
+  local->ndim = whole->ndim;
+  vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
+  c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
+  c.node = (vram_node **)vram__graph_take(local, whole->nnode * (uint64_t)sizeof *c.node);
+  if (c.value && c.node) {
+    vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
+    vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
+    if (vram__rank_inputs(&c))
+      for (n = whole->first; n && !local->error.code; n = n->next)
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
+          vram__rank_blocks_end(&c, n);
+    local->autocast = 0;
+    local->no_grad = 0;
+    if (!local->error.code && !c.ncut)
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "tensor parallelism knows no layer of this model (expected names as "
+                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+    if (!local->error.code)
+      vram__rank_outputs(&c);
+    if (!local->error.code)
+      vram__rank_order(&c);
+    local->is_cut = 1;
+  }
+  if (err)
+    *err = local->error;
+  return local->error.code;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -43823,8 +44763,10 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 && !g->is_cut)
+    return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "pp, cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

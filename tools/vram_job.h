@@ -109,6 +109,8 @@ typedef struct loaded { /* a model, ready for steps */
   uint64_t bytes; /* of scratch */
   vram_range *ranges;
   vram_graph g;
+  vram_graph whole; /* what one rank's graph was made of, with --parallel tp */
+  void *cut_mem;
   /* the same with the last batch of an epoch, and with that of an evaluation between steps */
   vram_graph other[3];
   void *other_mem[3];

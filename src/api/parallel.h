@@ -1,5 +1,5 @@
 #pragma once
-#include "api/dtype.h"
+#include "api/graph.h"
 /* >>parallel ==================================================================================
    One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
    parallelism) and what is wrapped around the step (DistributedDataParallel,
@@ -132,6 +132,18 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);

@@ -224,6 +224,24 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. The gradient of an embedding is all of it on every rank
+   (_ops/_embedding_ops.py: of gradients that are replicated). */
+static int vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  int64_t size[VRAM_MAX_AXES];
+  if (p->kind == VRAM__BUFFER)
+    return 1;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+  if (n->op != VRAM_OP_embedding_shard)
+    return 1;
+  size[0] = VRAM__INT(n, whole, 0);
+  size[1] = p->d->v[1];
+  p->whole = vram__graph_dims(g, 2, size);
+  return p->whole != NULL;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -238,6 +256,8 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  if (!vram__param_shard(g, p))
+    return NULL;
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))

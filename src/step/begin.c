@@ -62,6 +62,15 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (p->whole)
+    s->leaf.at[leaf & ~VRAM__LEAF].d = p->whole;
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -146,7 +155,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }

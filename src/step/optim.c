@@ -115,6 +115,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -696,6 +700,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 

@@ -29,13 +29,14 @@
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 #include "step/optim.h"
@@ -63,8 +64,12 @@ static const char vram__adam_init[] =
 static const char vram__amsgrad_init[] =
     "if fused or capturable { step = state(f32); }"
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
