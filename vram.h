@@ -2528,6 +2528,7 @@ struct vram_param {
   uint8_t is_moved : 1; /* an `order` line names it */
   uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
   uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
+  uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
   const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
   uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
                        that from before the model was prepared for training */
@@ -9263,6 +9264,11 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
 
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  return vram__dims_bytes_of(p->d, dt) + (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
+}
+
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
   return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;
@@ -9758,8 +9764,9 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable,
+                    p->padding ? bytes / (p->d->numel + p->padding) * p->d->numel : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -9875,6 +9882,12 @@ static int vram__param_shard(vram_graph *g, vram_param *p) {
   p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
+  if (p->is_dtensor && vram__node_list(n, VRAM__KEY_whole, NULL) && p->d->ndim && p->d->v[0]) {
+    const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1);
+    const int64_t each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+    if (each > p->d->v[0])
+      p->padding = (uint64_t)(each - p->d->v[0]) * (p->d->numel / (uint64_t)p->d->v[0]);
+  }
   if (n->op != VRAM_OP_embedding_shard)
     return 1;
   size[0] = VRAM__INT(n, whole, 0);
@@ -9908,7 +9921,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 
@@ -37014,6 +37027,13 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
@@ -37294,13 +37314,20 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
     "if weight_decay { grads = new(param); }";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -37314,9 +37341,6 @@ static const char vram__adam_init[] =
 static const char vram__amsgrad_init[] =
     "if fused or capturable { step = state(f32); }"
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
-/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
-#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
-#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
     "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
@@ -40443,7 +40467,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -40467,7 +40492,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -40575,6 +40600,138 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
+}
+
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor) */
+
+/* How a weight is dealt along an axis. */
+typedef struct vram__dealt {
+  int64_t whole, ranks;
+  uint64_t rest;  /* elements of one position along the axis */
+  uint8_t copies; /* parts are copied: the axis is not the first */
+} vram__dealt;
+
+/* 0: every rank has all of it. */
+static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
+  const vram_node *n = p->node;
+  const int64_t how = VRAM__INT(n, parallel, 0);
+  const int64_t rows = p->d->ndim ? p->d->v[0] : 0;
+  vram__memory_zero(d, sizeof *d);
+  d->ranks = VRAM__INT(n, ranks, 1);
+  if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
+    return 0;
+  if (how == VRAM__WORD("rowwise")) {
+    d->copies = 1;
+    d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
+    d->rest = (uint64_t)rows;
+    return p->d->ndim == 2;
+  }
+  d->whole = VRAM__INT(n, whole, rows * d->ranks);
+  d->rest = p->d->numel / (uint64_t)rows;
+  return 1;
+}
+
+/* The weight before it was dealt. */
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
+  vram__dealt d;
+  return vram__distribute_dealt(p, &d)
+             ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+             : vram__param_bytes(p, dt);
+}
+
+/* The model is on the device as a whole. */
+VRAM__FN void vram__distribute_before(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = vram__param_dtype(s, p);
+    if (p->is_value)
+      continue;
+    vram__bytes_shrink(s, vram__param_bytes(p, dt), VRAM_CATEGORY_PARAMS);
+    vram__bytes_grow(s, vram__distribute_whole(p, dt), VRAM_CATEGORY_PARAMS);
+  }
+}
+
+/* Temporary copies of parts: all where the axis is not the first, else those that are padded. How
+   many. */
+static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vram_dtype dt,
+                                        uint32_t *last) {
+  const int64_t each = (d->whole + d->ranks - 1) / d->ranks;
+  uint32_t count = 0, i;
+  int64_t from = 0;
+  for (i = 0; i < (uint32_t)d->ranks; i++, from += each)
+    if (d->copies || from + each > d->whole) {
+      last[0] = vram__cub_hold(s, (uint64_t)each * d->rest * vram__dtype_size(dt));
+      last++;
+      count++;
+      if (count == 64) /* more ranks: their copies lie side by side, too */
+        break;
+    }
+  return count;
+}
+
+/* One parameter of a module: the copies of its parts, this rank's part. */
+static void vram__distribute_param(vram__step *s, const vram_param *p) {
+  const vram_dtype dt = vram__param_dtype(s, p);
+  const uint64_t part = vram__param_bytes(p, dt);
+  vram__dealt d;
+  uint32_t copy[64], count;
+  if (!vram__distribute_dealt(p, &d))
+    return;
+  count = vram__distribute_copies(s, &d, dt, copy);
+  vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
+  if (s->replay && !s->replay->taping)
+    vram__replay_get(s, part, 0);
+  while (count)
+    vram__cub_release(s, copy[--count]);
+}
+
+static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  vram__dealt d;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      vram__distribute_param(s, n->param[i]);
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d))
+      continue;
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)),
+                       VRAM_CATEGORY_PARAMS);
+    if (s->replay && !s->replay->taping)
+      vram__replay_put(s->replay, s->replay->gradient[p->index]);
+  }
+}
+
+/* Its name has no number, as those of layers have. */
+static int vram__distribute_is_root(const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i = 0, digits;
+  if (n->round)
+    return 0;
+  while (i < label.len) {
+    for (digits = 0; i < label.len && label.text[i] != '.'; i++)
+      digits = label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits
+                                                                                   : UINT32_MAX;
+    if (digits == 0 && i && label.text[i - 1] != '.')
+      return 0;
+    i++;
+  }
+  return 1;
+}
+
+/* parallelize_module(): the plan of the root first, then those of the layers. */
+VRAM__FN void vram__distribute(vram__step *s) {
+  const vram_param *p, *first;
+  uint32_t pass, i;
+  for (pass = 0; pass < 2; pass++)
+    for (p = s->g->param_first; p && !s->failed; p = p->next) {
+      first = NULL;
+      for (i = 0; i < p->node->nparam && !first; i++)
+        if (p->node->param[i] && p->node->param[i]->node == p->node)
+          first = p->node->param[i];
+      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass == 0))
+        vram__distribute_node(s, p->node);
+    }
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -41923,10 +42080,10 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
   if (s->leaf.accumulated)
     s->r->gradients_bytes = s->leaf.largest;
-  else if (s->leaf.all_had)
+  else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
-  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d)
+  for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -42891,7 +43048,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -43007,6 +43164,8 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
   s->count.before = s->count.next_id + s->count.frees;
@@ -43021,6 +43180,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);

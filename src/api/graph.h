@@ -86,6 +86,7 @@ struct vram_param {
   uint8_t is_moved : 1; /* an `order` line names it */
   uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
   uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
+  uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
   const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
   uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
                        that from before the model was prepared for training */

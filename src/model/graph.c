@@ -117,8 +117,9 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable,
+                    p->padding ? bytes / (p->d->numel + p->padding) * p->d->numel : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -234,6 +235,12 @@ static int vram__param_shard(vram_graph *g, vram_param *p) {
   p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
+  if (p->is_dtensor && vram__node_list(n, VRAM__KEY_whole, NULL) && p->d->ndim && p->d->v[0]) {
+    const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1);
+    const int64_t each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+    if (each > p->d->v[0])
+      p->padding = (uint64_t)(each - p->d->v[0]) * (p->d->numel / (uint64_t)p->d->v[0]);
+  }
   if (n->op != VRAM_OP_embedding_shard)
     return 1;
   size[0] = VRAM__INT(n, whole, 0);
@@ -267,7 +274,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 

@@ -536,6 +536,11 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
 
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  return vram__dims_bytes_of(p->d, dt) + (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
+}
+
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
   return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;

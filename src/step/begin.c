@@ -98,7 +98,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -122,7 +123,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);

@@ -44,13 +44,20 @@
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
     "if weight_decay { grads = new(param); }";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -64,9 +71,6 @@ static const char vram__adam_init[] =
 static const char vram__amsgrad_init[] =
     "if fused or capturable { step = state(f32); }"
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
-/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
-#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
-#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
     "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"

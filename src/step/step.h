@@ -131,6 +131,13 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
