@@ -2528,10 +2528,11 @@ struct vram_param {
   uint8_t is_moved : 1; /* an `order` line names it */
   uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
   uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
+  const vram_param *tied; /* it was this one before both were cut; else NULL */
   uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
   const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -9266,7 +9267,8 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 
 /* Bytes of a parameter's storage in that dtype. */
 static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
-  return vram__dims_bytes_of(p->d, dt) + (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
+  return vram__dims_bytes_of(p->d, dt) +
+         (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
 }
 
 /* NULL: n is the first one. */
@@ -17302,6 +17304,9 @@ static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
 
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first);
@@ -23430,7 +23435,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
@@ -25491,10 +25496,11 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__linear_shared(s, f, to);
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   a[0] = x;
@@ -25503,6 +25509,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -25538,10 +25546,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -25568,6 +25582,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
   else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -35885,8 +35901,7 @@ static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
 }
 
 /* Dims of x with the axis of another size. */
-static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a,
-                                           int64_t to) {
+static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a, int64_t to) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -35918,7 +35933,6 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
     t = vram__tensor_view(s, y, vram__dims_cut(s, in.d, a, each * ranks));
     vram__tensor_replace(s, &y, t);
   }
-  vram__tensor_release(s, in);
   if (padded && each * ranks != whole) {
     int64_t size[VRAM_MAX_AXES];
     for (i = 0; i < y.d->ndim; i++)
@@ -35928,6 +35942,7 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
     t = vram__tensor_contiguous(s, y);
     vram__tensor_replace(s, &y, t);
   }
+  vram__tensor_release(s, in);
   return y;
 }
 
@@ -35938,8 +35953,7 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
   if (!a)
     return in;
   t = vram__tensor_empty(
-      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0,
-                            x.d->v[0] * ranks),
+      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0, x.d->v[0] * ranks),
       x.dt);
   vram__tensor_release(s, in);
   return t;
@@ -36200,9 +36214,10 @@ VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, r
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
-         NONE, 0, VRAM__OP_OWNS,
-         "num_embeddings! embedding_dim! ranks! whole! padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(
+    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
+    0, VRAM__OP_OWNS,
+    "num_embeddings! embedding_dim! ranks! whole! padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
 
@@ -36903,11 +36918,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
   uint64_t gradient; /* elements of its gradient */
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -36920,7 +36936,7 @@ typedef struct vram__optim_config {
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
-  uint8_t dtensor;      /* the parameters are DTensors */
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -37178,7 +37194,7 @@ typedef struct vram__optim_row {
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
   X(PLACED, "placed")                                                                              \
-  X(GRADIENT, "gradient")                                                                                \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -37319,7 +37335,8 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
 #define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -37352,6 +37369,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -37369,6 +37387,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -37672,14 +37692,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,
@@ -38625,20 +38645,25 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
+  vram__optim_held parts, sums;
   uint64_t chunks = 0, tensors = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->p[i].gradient, r->c->device->rules->foreach_chunk);
       tensors++;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -38648,6 +38673,28 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
       vram__optim_push(r, norms, vram__dtype_size(r->dtype));
       vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
     }
+}
+
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, &r->held[VRAM__OPTIM_VALUE], each);
+}
+
+/* Their powers, summed over the ranks, and the roots, which stay until the norm is there. */
+static void vram__optim_clip_reduce(vram__optim_run *r, uint64_t each) {
+  vram__optim_held *const value = &r->held[VRAM__OPTIM_VALUE], powers, sums;
+  vram__optim_release(r, value);
+  vram__optim_clear(&powers);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &powers, each * r->n);
+  vram__optim_push(r, &sums, each * r->n);
+  vram__optim_push(r, value, each * r->n);
+  vram__optim_release(r, &powers);
+  vram__optim_release(r, &sums);
 }
 
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
@@ -38660,9 +38707,15 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each);
   vram__optim_push(r, &stack, each * r->n);
+  if (r->c->dtensor)
+    vram__optim_clip_reduce(r, each);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  if (r->c->dtensor)
+    vram__optim_release(r, &r->held[VRAM__OPTIM_VALUE]);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -40602,7 +40655,8 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   s->leaf.parameters = s->leaf.count;
 }
 
-/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor) */
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor)
+ */
 
 /* How a weight is dealt along an axis. */
 typedef struct vram__dealt {
@@ -40634,9 +40688,10 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
 /* The weight before it was dealt. */
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
   vram__dealt d;
-  return vram__distribute_dealt(p, &d)
-             ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
-             : vram__param_bytes(p, dt);
+  if (p->tied)
+    return 0;
+  return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+                                       : vram__param_bytes(p, dt);
 }
 
 /* The model is on the device as a whole. */
@@ -40685,6 +40740,14 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
     vram__cub_release(s, copy[--count]);
 }
 
+/* Another module still has it. */
+static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
+  const vram_param *q = s->g->param_first;
+  while (q && q->tied != p)
+    q = q->next;
+  return q != NULL;
+}
+
 static void vram__distribute_node(vram__step *s, const vram_node *n) {
   vram__dealt d;
   uint32_t i;
@@ -40693,10 +40756,11 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       vram__distribute_param(s, n->param[i]);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
-    if (!p || p->node != n || !vram__distribute_dealt(p, &d))
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
       continue;
-    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)),
-                       VRAM_CATEGORY_PARAMS);
+    if (p->tied)
+      p = p->tied;
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping)
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
   }
@@ -40710,8 +40774,8 @@ static int vram__distribute_is_root(const vram_node *n) {
     return 0;
   while (i < label.len) {
     for (digits = 0; i < label.len && label.text[i] != '.'; i++)
-      digits = label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits
-                                                                                   : UINT32_MAX;
+      digits =
+          label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits : UINT32_MAX;
     if (digits == 0 && i && label.text[i - 1] != '.')
       return 0;
     i++;
@@ -41391,7 +41455,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = 0;
+  p->dtensor = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
@@ -41399,6 +41463,7 @@ static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
   p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
   p->placed = q->whole || q->is_partial ? q->d->numel : 0;
 }
 
@@ -43631,7 +43696,7 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    words of --parallel: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -44071,7 +44136,7 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
 }
 
-/* >>cut    the graph of one rank, made of the whole one */
+/* >>parallel/cut    the graph of one rank, made of the whole one */
 
 /* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
 typedef enum vram__role {
@@ -44096,7 +44161,7 @@ typedef struct vram__rank_cut {
   const vram_parallel *p;
   vram__parser parser;
   vram__rank_value *value; /* by index in `from` */
-  vram_node **node;       /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
   int64_t ranks, rank;
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
@@ -44112,10 +44177,10 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
 VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
 VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
 VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
-VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
-                                   uint32_t nin);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
-                                         vram_value *x, const char *suffix);
+                                          vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 
@@ -44131,22 +44196,35 @@ VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
 static const struct {
   const char *name;
   uint8_t role;
-} vram__rank_names[] = {
-    {"wq", VRAM__ROLE_COLWISE},           {"wk", VRAM__ROLE_COLWISE},
-    {"wv", VRAM__ROLE_COLWISE},           {"wo", VRAM__ROLE_ROWWISE},
-    {"w1", VRAM__ROLE_COLWISE},           {"w3", VRAM__ROLE_COLWISE},
-    {"w2", VRAM__ROLE_ROWWISE},           {"q_proj", VRAM__ROLE_COLWISE},
-    {"k_proj", VRAM__ROLE_COLWISE},       {"v_proj", VRAM__ROLE_COLWISE},
-    {"o_proj", VRAM__ROLE_ROWWISE},       {"out_proj", VRAM__ROLE_ROWWISE},
-    {"gate_proj", VRAM__ROLE_COLWISE},    {"up_proj", VRAM__ROLE_COLWISE},
-    {"down_proj", VRAM__ROLE_ROWWISE},    {"fc1", VRAM__ROLE_COLWISE},
-    {"fc2", VRAM__ROLE_ROWWISE},          {"tok_embeddings", VRAM__ROLE_ROWWISE},
-    {"pos_embeddings", VRAM__ROLE_ROWWISE}, {"embed_tokens", VRAM__ROLE_ROWWISE},
-    {"output", VRAM__ROLE_HEAD},          {"lm_head", VRAM__ROLE_HEAD},
-    {"qkv_proj", VRAM__ROLE_FUSED},       {"gate_up_proj", VRAM__ROLE_FUSED},
-    {"query_key_value", VRAM__ROLE_FUSED}, {"c_attn", VRAM__ROLE_FUSED},
-    {"Wqkv", VRAM__ROLE_FUSED},           {"wqkv", VRAM__ROLE_FUSED},
-    {"in_proj", VRAM__ROLE_FUSED}};
+} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
+                        {"wk", VRAM__ROLE_COLWISE},
+                        {"wv", VRAM__ROLE_COLWISE},
+                        {"wo", VRAM__ROLE_ROWWISE},
+                        {"w1", VRAM__ROLE_COLWISE},
+                        {"w3", VRAM__ROLE_COLWISE},
+                        {"w2", VRAM__ROLE_ROWWISE},
+                        {"q_proj", VRAM__ROLE_COLWISE},
+                        {"k_proj", VRAM__ROLE_COLWISE},
+                        {"v_proj", VRAM__ROLE_COLWISE},
+                        {"o_proj", VRAM__ROLE_ROWWISE},
+                        {"out_proj", VRAM__ROLE_ROWWISE},
+                        {"gate_proj", VRAM__ROLE_COLWISE},
+                        {"up_proj", VRAM__ROLE_COLWISE},
+                        {"down_proj", VRAM__ROLE_ROWWISE},
+                        {"fc1", VRAM__ROLE_COLWISE},
+                        {"fc2", VRAM__ROLE_ROWWISE},
+                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
+                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
+                        {"embed_tokens", VRAM__ROLE_ROWWISE},
+                        {"output", VRAM__ROLE_HEAD},
+                        {"lm_head", VRAM__ROLE_HEAD},
+                        {"qkv_proj", VRAM__ROLE_FUSED},
+                        {"gate_up_proj", VRAM__ROLE_FUSED},
+                        {"query_key_value", VRAM__ROLE_FUSED},
+                        {"c_attn", VRAM__ROLE_FUSED},
+                        {"Wqkv", VRAM__ROLE_FUSED},
+                        {"wqkv", VRAM__ROLE_FUSED},
+                        {"in_proj", VRAM__ROLE_FUSED}};
 
 VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
   const vram__span label = vram__node_label(n);
@@ -44240,8 +44318,8 @@ static int vram__rank_key_nodes(vram__rank_cut *c) {
 
 /* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
  */
-VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
-                                   uint32_t nin) {
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin) {
   vram__request r;
   vram_node *y;
   uint32_t i;
@@ -44272,7 +44350,7 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 /* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
    the value, and what it does behind a point. */
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
-                                         vram_value *x, const char *suffix) {
+                                          vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
   vram__request r;
   vram_node *y;
@@ -44341,7 +44419,7 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
 /* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
    it. */
 static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
-                                  uint32_t count) {
+                                   uint32_t count) {
   int64_t before = 1, at = 1;
   uint32_t i;
   for (i = 0; i < cut; i++)
@@ -44405,9 +44483,9 @@ static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
 
 /* Ops that look at all of an axis: it must not be the one that is cut. */
 static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
-  static const uint16_t ops[] = {VRAM_OP_softmax,     VRAM_OP_log_softmax, VRAM_OP_cumsum,
-                                 VRAM_OP_cumprod,     VRAM_OP_sort,        VRAM_OP_topk,
-                                 VRAM_OP_flip,        VRAM_OP_roll,        VRAM_OP_logsumexp,
+  static const uint16_t ops[] = {VRAM_OP_softmax,      VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,      VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,         VRAM_OP_roll,        VRAM_OP_logsumexp,
                                  VRAM_OP_cross_entropy};
   uint32_t i, a;
   for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
@@ -44442,8 +44520,9 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
-        return vram__rank_refuse(c, n, "an op that needs all of the axis that tensor parallelism "
-                                      "cuts");
+        return vram__rank_refuse(c, n,
+                                 "an op that needs all of the axis that tensor parallelism "
+                                 "cuts");
     }
   }
   vram__rank_keys(c, n);
@@ -44473,7 +44552,8 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
 /* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
 
 /* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
-static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial, uint32_t axis) {
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
+                             uint32_t axis) {
   vram__rank_value *v = c->value + n->out[0].index;
   vram_node *y;
   vram__rank_keys(c, n);
@@ -44504,7 +44584,8 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
 
 /* All of a value for layers that are cut by columns: once for all that read it. The head waits for
    its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
-static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x, int late) {
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int late) {
   vram__rank_value *v = c->value + x->index;
   vram_value *own = vram__rank_own(c, n, x);
   vram_node *y;
@@ -44522,7 +44603,7 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
       vram__rank_key_set(c, VRAM__KEY_late, 1);
   }
   y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
-                           v->cut ? ".all_gather" : ".replicate");
+                            v->cut ? ".all_gather" : ".replicate");
   v->whole = y ? y->out : NULL;
   return v->whole;
 }
@@ -44622,12 +44703,14 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
 
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
   if (role == VRAM__ROLE_FUSED)
-    return vram__rank_refuse(c, n, "several weights in one, of which every rank would get a part of "
-                                  "the first");
+    return vram__rank_refuse(c, n,
+                             "several weights in one, of which every rank would get a part of "
+                             "the first");
   if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
       vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
-    return vram__rank_refuse(c, n, "tensor parallelism cuts linear layers with a weight of their "
-                                  "own, without adapters");
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
   c->ncut++;
   return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
                                     : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
@@ -44642,8 +44725,9 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
   if (!x)
     return 0;
   if (n->nin != 1 || c->value[n->in[0]->index].cut)
-    return vram__rank_refuse(c, n, "an embedding with a table of another node, or of indices that "
-                                  "are cut");
+    return vram__rank_refuse(c, n,
+                             "an embedding with a table of another node, or of indices that "
+                             "are cut");
   vram__rank_keys(c, n);
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
@@ -44661,10 +44745,11 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
 VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[2];
   vram_node *y;
-  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) ||
-      n->out[0].d->ndim || n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
-    return vram__rank_refuse(c, n, "loss_parallel has cross_entropy of rows and classes, mean or "
-                                  "sum, without weights or label_smoothing");
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) || n->out[0].d->ndim ||
+      n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n,
+                             "loss_parallel has cross_entropy of rows and classes, mean or "
+                             "sum, without weights or label_smoothing");
   in[0] = vram__rank_own(c, n, n->in[0]);
   in[1] = vram__rank_own(c, n, n->in[1]);
   if (!in[0] || !in[1])
@@ -44813,8 +44898,8 @@ static int vram__rank_outputs(vram__rank_cut *c) {
   return c->g->root != NULL;
 }
 
-/* Parameters in the order of the whole graph's; a module that is called with another one's weight has
-   its own here, behind the others. */
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight
+   has its own here, behind the others. */
 static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   const vram_param *p;
   vram_param *q;
@@ -44828,8 +44913,14 @@ static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
     for (i = 0; i < k && list[i] != q;)
       i++;
-    if (i == k)
-      list[n++] = q;
+    if (i < k)
+      continue;
+    for (p = c->from->param_first; p && !q->tied; p = p->next) /* the first one of its shape */
+      if (c->node[p->node->index] && c->node[p->node->index]->op == VRAM_OP_embedding_shard &&
+          VRAM__INT(p->node, num_embeddings, 0) ==
+              VRAM__INT(q->node, whole, q->d->v[0] * VRAM__INT(q->node, ranks, 1)))
+        q->tied = c->node[p->node->index]->param[0];
+    list[n++] = q;
   }
   return n;
 }
@@ -44915,9 +45006,36 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   }
 }
 
+/* Why DTensors cannot have this optimizer, or NULL. */
+static const char *vram__shard_refuses(const vram_graph *g, const vram_step_options *o) {
+  static const uint8_t known[] = {VRAM_OPTIM_sgd,   VRAM_OPTIM_sgd_momentum,
+                                  VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
+                                  VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
+  const vram_param *p;
+  uint32_t i = 0, plain = 0;
+  if (!o->train)
+    return NULL;
+  while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
+    i++;
+  if (i == sizeof known || (o->weight_decay && i < 4) || o->master_weights ||
+      o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
+    return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
+           "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
+  for (p = g->param_first; p; p = p->next)
+    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
+  if (o->clip_grad_norm && plain)
+    return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
+           "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";
+  if (o->clip_grad_norm == VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm_ of DTensors is known with foreach";
+  return NULL;
+}
+
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
   vram__wrapper w;
+  if (g->is_cut && vram__shard_refuses(g, o))
+    return vram__shard_refuses(g, o);
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)

@@ -86,10 +86,11 @@ struct vram_param {
   uint8_t is_moved : 1; /* an `order` line names it */
   uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
   uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
+  const vram_param *tied; /* it was this one before both were cut; else NULL */
   uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
   const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for

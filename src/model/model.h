@@ -538,7 +538,8 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 
 /* Bytes of a parameter's storage in that dtype. */
 static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
-  return vram__dims_bytes_of(p->d, dt) + (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
+  return vram__dims_bytes_of(p->d, dt) +
+         (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
 }
 
 /* NULL: n is the first one. */

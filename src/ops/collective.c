@@ -118,8 +118,7 @@ static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
 }
 
 /* Dims of x with the axis of another size. */
-static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a,
-                                           int64_t to) {
+static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a, int64_t to) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -151,7 +150,6 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
     t = vram__tensor_view(s, y, vram__dims_cut(s, in.d, a, each * ranks));
     vram__tensor_replace(s, &y, t);
   }
-  vram__tensor_release(s, in);
   if (padded && each * ranks != whole) {
     int64_t size[VRAM_MAX_AXES];
     for (i = 0; i < y.d->ndim; i++)
@@ -161,6 +159,7 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
     t = vram__tensor_contiguous(s, y);
     vram__tensor_replace(s, &y, t);
   }
+  vram__tensor_release(s, in);
   return y;
 }
 
@@ -171,8 +170,7 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
   if (!a)
     return in;
   t = vram__tensor_empty(
-      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0,
-                            x.d->v[0] * ranks),
+      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0, x.d->v[0] * ranks),
       x.dt);
   vram__tensor_release(s, in);
   return t;
@@ -433,8 +431,9 @@ VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, r
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
-         NONE, 0, VRAM__OP_OWNS,
-         "num_embeddings! embedding_dim! ranks! whole! padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(
+    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
+    0, VRAM__OP_OWNS,
+    "num_embeddings! embedding_dim! ranks! whole! padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");

@@ -133,8 +133,8 @@ static int vram__rank_outputs(vram__rank_cut *c) {
   return c->g->root != NULL;
 }
 
-/* Parameters in the order of the whole graph's; a module that is called with another one's weight has
-   its own here, behind the others. */
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight
+   has its own here, behind the others. */
 static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   const vram_param *p;
   vram_param *q;
@@ -148,8 +148,14 @@ static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
     for (i = 0; i < k && list[i] != q;)
       i++;
-    if (i == k)
-      list[n++] = q;
+    if (i < k)
+      continue;
+    for (p = c->from->param_first; p && !q->tied; p = p->next) /* the first one of its shape */
+      if (c->node[p->node->index] && c->node[p->node->index]->op == VRAM_OP_embedding_shard &&
+          VRAM__INT(p->node, num_embeddings, 0) ==
+              VRAM__INT(q->node, whole, q->d->v[0] * VRAM__INT(q->node, ranks, 1)))
+        q->tied = c->node[p->node->index]->param[0];
+    list[n++] = q;
   }
   return n;
 }

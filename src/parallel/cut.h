@@ -1,4 +1,4 @@
-/* >>cut    the graph of one rank, made of the whole one */
+/* >>parallel/cut    the graph of one rank, made of the whole one */
 #pragma once
 #include "parallel/parallel.h"
 
@@ -25,7 +25,7 @@ typedef struct vram__rank_cut {
   const vram_parallel *p;
   vram__parser parser;
   vram__rank_value *value; /* by index in `from` */
-  vram_node **node;       /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
   int64_t ranks, rank;
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
@@ -41,10 +41,10 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
 VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
 VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
 VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
-VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
-                                   uint32_t nin);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
-                                         vram_value *x, const char *suffix);
+                                          vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 

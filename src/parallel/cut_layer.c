@@ -2,7 +2,8 @@
 #include "parallel/cut.h"
 
 /* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
-static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial, uint32_t axis) {
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
+                             uint32_t axis) {
   vram__rank_value *v = c->value + n->out[0].index;
   vram_node *y;
   vram__rank_keys(c, n);
@@ -33,7 +34,8 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
 
 /* All of a value for layers that are cut by columns: once for all that read it. The head waits for
    its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
-static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x, int late) {
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int late) {
   vram__rank_value *v = c->value + x->index;
   vram_value *own = vram__rank_own(c, n, x);
   vram_node *y;
@@ -51,7 +53,7 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
       vram__rank_key_set(c, VRAM__KEY_late, 1);
   }
   y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
-                           v->cut ? ".all_gather" : ".replicate");
+                            v->cut ? ".all_gather" : ".replicate");
   v->whole = y ? y->out : NULL;
   return v->whole;
 }
@@ -151,12 +153,14 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
 
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
   if (role == VRAM__ROLE_FUSED)
-    return vram__rank_refuse(c, n, "several weights in one, of which every rank would get a part of "
-                                  "the first");
+    return vram__rank_refuse(c, n,
+                             "several weights in one, of which every rank would get a part of "
+                             "the first");
   if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
       vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
-    return vram__rank_refuse(c, n, "tensor parallelism cuts linear layers with a weight of their "
-                                  "own, without adapters");
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
   c->ncut++;
   return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
                                     : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
@@ -171,8 +175,9 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
   if (!x)
     return 0;
   if (n->nin != 1 || c->value[n->in[0]->index].cut)
-    return vram__rank_refuse(c, n, "an embedding with a table of another node, or of indices that "
-                                  "are cut");
+    return vram__rank_refuse(c, n,
+                             "an embedding with a table of another node, or of indices that "
+                             "are cut");
   vram__rank_keys(c, n);
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
@@ -190,10 +195,11 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
 VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[2];
   vram_node *y;
-  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) ||
-      n->out[0].d->ndim || n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
-    return vram__rank_refuse(c, n, "loss_parallel has cross_entropy of rows and classes, mean or "
-                                  "sum, without weights or label_smoothing");
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) || n->out[0].d->ndim ||
+      n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n,
+                             "loss_parallel has cross_entropy of rows and classes, mean or "
+                             "sum, without weights or label_smoothing");
   in[0] = vram__rank_own(c, n, n->in[0]);
   in[1] = vram__rank_own(c, n, n->in[1]);
   if (!in[0] || !in[1])

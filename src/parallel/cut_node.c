@@ -77,8 +77,8 @@ static int vram__rank_key_nodes(vram__rank_cut *c) {
 
 /* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
  */
-VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op, vram_value **in,
-                                   uint32_t nin) {
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin) {
   vram__request r;
   vram_node *y;
   uint32_t i;
@@ -109,7 +109,7 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 /* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
    the value, and what it does behind a point. */
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
-                                         vram_value *x, const char *suffix) {
+                                          vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
   vram__request r;
   vram_node *y;
@@ -178,7 +178,7 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
 /* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
    it. */
 static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
-                                  uint32_t count) {
+                                   uint32_t count) {
   int64_t before = 1, at = 1;
   uint32_t i;
   for (i = 0; i < cut; i++)
@@ -242,9 +242,9 @@ static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
 
 /* Ops that look at all of an axis: it must not be the one that is cut. */
 static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
-  static const uint16_t ops[] = {VRAM_OP_softmax,     VRAM_OP_log_softmax, VRAM_OP_cumsum,
-                                 VRAM_OP_cumprod,     VRAM_OP_sort,        VRAM_OP_topk,
-                                 VRAM_OP_flip,        VRAM_OP_roll,        VRAM_OP_logsumexp,
+  static const uint16_t ops[] = {VRAM_OP_softmax,      VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,      VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,         VRAM_OP_roll,        VRAM_OP_logsumexp,
                                  VRAM_OP_cross_entropy};
   uint32_t i, a;
   for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
@@ -279,8 +279,9 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
-        return vram__rank_refuse(c, n, "an op that needs all of the axis that tensor parallelism "
-                                      "cuts");
+        return vram__rank_refuse(c, n,
+                                 "an op that needs all of the axis that tensor parallelism "
+                                 "cuts");
     }
   }
   vram__rank_keys(c, n);

@@ -1,4 +1,4 @@
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    words of --parallel: strategies, their sizes and options */
 #include "core/core.h"
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */

@@ -1,4 +1,5 @@
-/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor) */
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor)
+ */
 #include "step/step.h"
 
 /* How a weight is dealt along an axis. */
@@ -31,9 +32,10 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
 /* The weight before it was dealt. */
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
   vram__dealt d;
-  return vram__distribute_dealt(p, &d)
-             ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
-             : vram__param_bytes(p, dt);
+  if (p->tied)
+    return 0;
+  return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+                                       : vram__param_bytes(p, dt);
 }
 
 /* The model is on the device as a whole. */
@@ -82,6 +84,14 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
     vram__cub_release(s, copy[--count]);
 }
 
+/* Another module still has it. */
+static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
+  const vram_param *q = s->g->param_first;
+  while (q && q->tied != p)
+    q = q->next;
+  return q != NULL;
+}
+
 static void vram__distribute_node(vram__step *s, const vram_node *n) {
   vram__dealt d;
   uint32_t i;
@@ -90,10 +100,11 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       vram__distribute_param(s, n->param[i]);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
-    if (!p || p->node != n || !vram__distribute_dealt(p, &d))
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
       continue;
-    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)),
-                       VRAM_CATEGORY_PARAMS);
+    if (p->tied)
+      p = p->tied;
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping)
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
   }
@@ -107,8 +118,8 @@ static int vram__distribute_is_root(const vram_node *n) {
     return 0;
   while (i < label.len) {
     for (digits = 0; i < label.len && label.text[i] != '.'; i++)
-      digits = label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits
-                                                                                   : UINT32_MAX;
+      digits =
+          label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits : UINT32_MAX;
     if (digits == 0 && i && label.text[i - 1] != '.')
       return 0;
     i++;

@@ -560,20 +560,25 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
+  vram__optim_held parts, sums;
   uint64_t chunks = 0, tensors = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->p[i].gradient, r->c->device->rules->foreach_chunk);
       tensors++;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -583,6 +588,28 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
       vram__optim_push(r, norms, vram__dtype_size(r->dtype));
       vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
     }
+}
+
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, &r->held[VRAM__OPTIM_VALUE], each);
+}
+
+/* Their powers, summed over the ranks, and the roots, which stay until the norm is there. */
+static void vram__optim_clip_reduce(vram__optim_run *r, uint64_t each) {
+  vram__optim_held *const value = &r->held[VRAM__OPTIM_VALUE], powers, sums;
+  vram__optim_release(r, value);
+  vram__optim_clear(&powers);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &powers, each * r->n);
+  vram__optim_push(r, &sums, each * r->n);
+  vram__optim_push(r, value, each * r->n);
+  vram__optim_release(r, &powers);
+  vram__optim_release(r, &sums);
 }
 
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
@@ -595,9 +622,15 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each);
   vram__optim_push(r, &stack, each * r->n);
+  if (r->c->dtensor)
+    vram__optim_clip_reduce(r, each);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  if (r->c->dtensor)
+    vram__optim_release(r, &r->held[VRAM__OPTIM_VALUE]);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);

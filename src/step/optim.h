@@ -40,7 +40,7 @@ typedef struct vram__optim_row {
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
   X(PLACED, "placed")                                                                              \
-  X(GRADIENT, "gradient")                                                                                \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \

@@ -49,7 +49,8 @@
 #define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -82,6 +83,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -99,6 +101,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -402,14 +406,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,

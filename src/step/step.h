@@ -7,11 +7,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
   uint64_t gradient; /* elements of its gradient */
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -24,7 +25,7 @@ typedef struct vram__optim_config {
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
-  uint8_t dtensor;      /* the parameters are DTensors */
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:

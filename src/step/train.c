@@ -120,7 +120,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = 0;
+  p->dtensor = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
@@ -128,6 +128,7 @@ static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
   p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
   p->placed = q->whole || q->is_partial ? q->d->numel : 0;
 }
 
