@@ -2433,7 +2433,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
 
 /* clang-format on */
 
@@ -2526,11 +2526,8 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
-  uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
-  const vram_param *tied; /* it was this one before both were cut; else NULL */
-  uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
-  const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
                          that from before the model was prepared for training */
 };
@@ -9188,6 +9185,7 @@ VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, cons
 VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN uint64_t vram__param_padding(const vram_param *p);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
@@ -9267,8 +9265,17 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 
 /* Bytes of a parameter's storage in that dtype. */
 static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
-  return vram__dims_bytes_of(p->d, dt) +
-         (p->padding ? p->padding * vram__dtype_rows[dt].block_bytes : 0);
+  const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
+  if (!p->is_dtensor)
+    return bytes;
+  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
+                                                                vram__dtype_rows[dt].block_bytes));
+}
+
+/* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
+   (_ops/_embedding_ops.py). */
+static inline int vram__param_has_whole_gradient(const vram_param *p) {
+  return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
 }
 
 /* NULL: n is the first one. */
@@ -9752,6 +9759,17 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
   o->flat = 0;
 }
 
+/* Elements that the storage of a rank's part has beyond it: all ranks' are equal. */
+VRAM__FN uint64_t vram__param_padding(const vram_param *p) {
+  const vram_node *n = p->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1),
+                rows = p->d->ndim ? p->d->v[0] : 0,
+                each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+  if (!rows || each <= rows)
+    return 0;
+  return vram__product_or_overflow((uint64_t)(each - rows), p->d->numel / (uint64_t)rows);
+}
+
 /* p takes so many bytes. */
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
@@ -9767,8 +9785,9 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
-    vram__total_add(&o->trainable,
-                    p->padding ? bytes / (p->d->numel + p->padding) * p->d->numel : bytes);
+    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
+                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                                       : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -9874,28 +9893,14 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
-/* What a rank has of a weight is a DTensor. The gradient of an embedding is all of it on every rank
-   (_ops/_embedding_ops.py: of gradients that are replicated). */
-static int vram__param_shard(vram_graph *g, vram_param *p) {
+/* What a rank has of a weight is a DTensor. */
+static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
-  int64_t size[VRAM_MAX_AXES];
   if (p->kind == VRAM__BUFFER)
-    return 1;
+    return;
   p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
-  if (p->is_dtensor && vram__node_list(n, VRAM__KEY_whole, NULL) && p->d->ndim && p->d->v[0]) {
-    const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1);
-    const int64_t each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
-    if (each > p->d->v[0])
-      p->padding = (uint64_t)(each - p->d->v[0]) * (p->d->numel / (uint64_t)p->d->v[0]);
-  }
-  if (n->op != VRAM_OP_embedding_shard)
-    return 1;
-  size[0] = VRAM__INT(n, whole, 0);
-  size[1] = p->d->v[1];
-  p->whole = vram__graph_dims(g, 2, size);
-  return p->whole != NULL;
 }
 
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
@@ -9912,8 +9917,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-  if (!vram__param_shard(g, p))
-    return NULL;
+  vram__param_shard(g, p);
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -25628,7 +25632,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -40488,8 +40492,12 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
 static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
                                             const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
-  if (p->whole)
-    s->leaf.at[leaf & ~VRAM__LEAF].d = p->whole;
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
   return leaf;
 }
 
@@ -40685,10 +40693,17 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   return 1;
 }
 
+/* The parameter that this one was before both were dealt; NULL: none. */
+static const vram_param *vram__distribute_lender(const vram_param *p) {
+  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
+  return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
+}
+
 /* The weight before it was dealt. */
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
   vram__dealt d;
-  if (p->tied)
+  if (vram__distribute_lender(p))
     return 0;
   return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
                                        : vram__param_bytes(p, dt);
@@ -40743,7 +40758,7 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
 /* Another module still has it. */
 static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
   const vram_param *q = s->g->param_first;
-  while (q && q->tied != p)
+  while (q && vram__distribute_lender(q) != p)
     q = q->next;
   return q != NULL;
 }
@@ -40758,8 +40773,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
     const vram_param *p = n->param[i];
     if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
       continue;
-    if (p->tied)
-      p = p->tied;
+    if (vram__distribute_lender(p))
+      p = vram__distribute_lender(p);
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping)
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
@@ -41464,7 +41479,7 @@ static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->size = q->d->v;
   p->dtensor = q->is_dtensor;
   p->partial = q->is_partial;
-  p->placed = q->whole || q->is_partial ? q->d->numel : 0;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -44673,6 +44688,18 @@ static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_
   return y != NULL;
 }
 
+/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
+   not cut. */
+static int vram__rank_untie(vram__rank_cut *c) {
+  const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
+  if (!of)
+    return 1;
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
+  return lender && lender->op == VRAM_OP_embedding_shard;
+}
+
 static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
   vram__rank_value *v = c->value + n->out[0].index;
   const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
@@ -44684,7 +44711,8 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
   if (!part)
     return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
   vram__rank_keys(c, n);
-  vram__rank_key_drop(c, VRAM__KEY_weights); /* each module registers a parameter of its own */
+  if (!vram__rank_untie(c))
+    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
   vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
@@ -44913,14 +44941,8 @@ static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
     for (i = 0; i < k && list[i] != q;)
       i++;
-    if (i < k)
-      continue;
-    for (p = c->from->param_first; p && !q->tied; p = p->next) /* the first one of its shape */
-      if (c->node[p->node->index] && c->node[p->node->index]->op == VRAM_OP_embedding_shard &&
-          VRAM__INT(p->node, num_embeddings, 0) ==
-              VRAM__INT(q->node, whole, q->d->v[0] * VRAM__INT(q->node, ranks, 1)))
-        q->tied = c->node[p->node->index]->param[0];
-    list[n++] = q;
+    if (i == k)
+      list[n++] = q;
   }
   return n;
 }

@@ -84,11 +84,8 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_dtensor : 1; /* it is a DTensor, and this rank's part of one; */
-  uint8_t is_partial : 1; /* its gradient is to be summed over the ranks */
-  const vram_param *tied; /* it was this one before both were cut; else NULL */
-  uint64_t padding;       /* elements that its storage has beyond it: all ranks' parts are equal */
-  const vram_dims *whole; /* of the gradient, where that is all of the DTensor; else NULL */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
                          that from before the model was prepared for training */
 };

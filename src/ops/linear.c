@@ -302,4 +302,4 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");

@@ -148,14 +148,8 @@ static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
   for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
     for (i = 0; i < k && list[i] != q;)
       i++;
-    if (i < k)
-      continue;
-    for (p = c->from->param_first; p && !q->tied; p = p->next) /* the first one of its shape */
-      if (c->node[p->node->index] && c->node[p->node->index]->op == VRAM_OP_embedding_shard &&
-          VRAM__INT(p->node, num_embeddings, 0) ==
-              VRAM__INT(q->node, whole, q->d->v[0] * VRAM__INT(q->node, ranks, 1)))
-        q->tied = c->node[p->node->index]->param[0];
-    list[n++] = q;
+    if (i == k)
+      list[n++] = q;
   }
   return n;
 }

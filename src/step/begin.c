@@ -66,8 +66,12 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
 static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
                                             const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
-  if (p->whole)
-    s->leaf.at[leaf & ~VRAM__LEAF].d = p->whole;
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
   return leaf;
 }
 

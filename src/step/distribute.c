@@ -29,10 +29,17 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   return 1;
 }
 
+/* The parameter that this one was before both were dealt; NULL: none. */
+static const vram_param *vram__distribute_lender(const vram_param *p) {
+  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
+  return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
+}
+
 /* The weight before it was dealt. */
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
   vram__dealt d;
-  if (p->tied)
+  if (vram__distribute_lender(p))
     return 0;
   return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
                                        : vram__param_bytes(p, dt);
@@ -87,7 +94,7 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
 /* Another module still has it. */
 static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
   const vram_param *q = s->g->param_first;
-  while (q && q->tied != p)
+  while (q && vram__distribute_lender(q) != p)
     q = q->next;
   return q != NULL;
 }
@@ -102,8 +109,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
     const vram_param *p = n->param[i];
     if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
       continue;
-    if (p->tied)
-      p = p->tied;
+    if (vram__distribute_lender(p))
+      p = vram__distribute_lender(p);
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping)
       vram__replay_put(s->replay, s->replay->gradient[p->index]);

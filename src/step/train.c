@@ -129,7 +129,7 @@ static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->size = q->d->v;
   p->dtensor = q->is_dtensor;
   p->partial = q->is_partial;
-  p->placed = q->whole || q->is_partial ? q->d->numel : 0;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
