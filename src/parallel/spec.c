@@ -374,7 +374,6 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;

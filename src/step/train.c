@@ -46,6 +46,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -321,7 +323,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
 
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
   n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
