@@ -36469,7 +36469,8 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*construct)(vram__step *s);      /* its constructor, before step 1: the model is on the
@@ -42115,7 +42116,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42238,7 +42239,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -43116,6 +43118,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43415,12 +43418,25 @@ typedef struct vram__ddp {
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
   (void)o;
-  return sizeof(vram__ddp) + 8 +
-         g->nparam * (sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t));
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
 static void vram__ddp_lay_out(vram__step *s) {
@@ -43616,13 +43632,6 @@ static void vram__ddp_rebuild(vram__step *s) {
 }
 
 /* ---- broadcast_coalesced */
-
-/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
-typedef struct vram__ddp_chunk {
-  uint64_t bytes;
-  uint32_t tensors;
-  uint8_t strided;
-} vram__ddp_chunk;
 
 typedef struct vram__ddp_chunks {
   vram__ddp_chunk *at;
@@ -43943,6 +43952,7 @@ static void vram__ddp_backward_end(vram__step *s) {
 
 VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
   w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;
   w->before = vram__ddp_before;
   w->construct = vram__ddp_construct;

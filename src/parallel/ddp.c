@@ -35,12 +35,25 @@ typedef struct vram__ddp {
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
   (void)o;
-  return sizeof(vram__ddp) + 8 +
-         g->nparam * (sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t));
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
 static void vram__ddp_lay_out(vram__step *s) {
@@ -236,13 +249,6 @@ static void vram__ddp_rebuild(vram__step *s) {
 }
 
 /* ---- broadcast_coalesced */
-
-/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
-typedef struct vram__ddp_chunk {
-  uint64_t bytes;
-  uint32_t tensors;
-  uint8_t strided;
-} vram__ddp_chunk;
 
 typedef struct vram__ddp_chunks {
   vram__ddp_chunk *at;
@@ -563,6 +569,7 @@ static void vram__ddp_backward_end(vram__step *s) {
 
 VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
   w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;
   w->before = vram__ddp_before;
   w->construct = vram__ddp_construct;

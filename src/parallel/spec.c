@@ -175,6 +175,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 

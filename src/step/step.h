@@ -53,7 +53,8 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*construct)(vram__step *s);      /* its constructor, before step 1: the model is on the
