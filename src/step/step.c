@@ -345,6 +345,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;

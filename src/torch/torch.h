@@ -469,6 +469,10 @@ VRAM__FN void vram__cuts_close_stage(vram__cuts *c);
 VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st);
 VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n);
 
+/* communication.c */
+VRAM__FN void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                uint64_t ranks);
+
 /* storage.c */
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st);
 VRAM__FN uint32_t vram__slot_new(vram__step *s);
