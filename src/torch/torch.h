@@ -29,8 +29,8 @@ typedef struct vram__storage {
   const vram_dims *d;
 } vram__storage;
 
-#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
-#define VRAM__STREAMS 8         /* of a device that a step may use */
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -245,6 +245,7 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t before;                      /* events before the step: of constructors */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -360,6 +361,8 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -468,10 +471,6 @@ VRAM__FN void vram__live_collect(vram__step *s);
 VRAM__FN void vram__cuts_close_stage(vram__cuts *c);
 VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st);
 VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n);
-
-/* communication.c */
-VRAM__FN void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
-                                uint64_t ranks);
 
 /* storage.c */
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st);
@@ -978,4 +977,27 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }
