@@ -1853,6 +1853,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_collective_name VRAM__JOIN(VRAM_NAMESPACE, vram_collective_name)
 #define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
@@ -1931,6 +1932,8 @@
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
 #define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_nccl_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_bytes)
+#define vram_nccl_communicator_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_communicator_bytes)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
 #define vram_net_lower_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower_bytes)
@@ -3367,6 +3370,32 @@ typedef struct vram_parallel {
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
+
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
    pp cp ep ds1 ds2 ds3. Words of *p point into text. Neither text nor p is NULL; rank and step are
@@ -3388,6 +3417,7 @@ VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif
 
 /* >>step ======================================================================================
@@ -3558,11 +3588,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -3601,7 +3633,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -3619,6 +3652,20 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
 /* What CUDA and the libraries take of the device of these options (never NULL) beside PyTorch's
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
+
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
@@ -13435,6 +13482,9 @@ typedef struct vram__made {
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
+  const uint32_t
+      *own; /* of the parameters, those that the optimizer has, in its order; NULL: all */
+  uint32_t nown;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
@@ -14113,6 +14163,29 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }
 
 /* >>torch/gpu    the table of GPUs */
@@ -36435,6 +36508,7 @@ typedef struct vram__optim_config {
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -36475,6 +36549,7 @@ typedef struct vram__wrapper {
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*construct)(vram__step *s);      /* its constructor, before step 1: the model is on the
                                             device, the optimizer is not made yet */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
   void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
@@ -36548,6 +36623,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -36602,6 +36678,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
@@ -38330,7 +38407,9 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
@@ -39956,6 +40035,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
+}
+
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
@@ -40718,7 +40819,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || s->leaf.own ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -40760,12 +40861,13 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
-  uint32_t i, n = 0;
+  uint32_t k, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
-    for (i = 0; i < s->leaf.parameters; i++) {
+    for (k = 0; k < (s->leaf.own ? s->leaf.nown : s->leaf.parameters); k++) {
+      const uint32_t i = s->leaf.own ? s->leaf.own[k] : k;
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
@@ -40840,7 +40942,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !s->leaf.own ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -40930,12 +41032,37 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+static void vram__optim_clip_all(vram__step *s) {
+  const uint32_t *own = s->leaf.own;
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  s->leaf.own = NULL;
+  n = vram__optim_params(s, s->optim, 1);
+  s->leaf.own = own;
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  if (s->leaf.own)
+    vram__optim_clip_all(s);
+  n = s->leaf.all_had && !s->leaf.own ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !s->leaf.own);
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -41466,6 +41593,11 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   return c;
 }
 
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
+}
+
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
    blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
    1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
@@ -41486,10 +41618,12 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
@@ -42077,7 +42211,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -42087,12 +42221,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;
@@ -42478,7 +42612,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -42507,6 +42651,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -42941,6 +43087,9 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
 
 /* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
 
@@ -43380,6 +43529,15 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
 /* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
@@ -43964,6 +44122,243 @@ VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
   w->backward_end = vram__ddp_backward_end;
 }
 
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(void) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(&w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp();
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static void vram__zero_own(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  s->leaf.own = z->order + (rank < z->ranks ? z->begin[rank] : 0);
+  s->leaf.nown = rank < z->ranks ? z->begin[rank + 1] - z->begin[rank] : 0;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+  if (!s->failed)
+    vram__zero_own(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+  vram__zero_own(s);
+}
+
+VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
+  vram__ddp_hooks(w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -43974,6 +44369,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   switch (o->parallel->wrapper) {
   case VRAM_WRAPPER_DDP:
     vram__ddp_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -43996,6 +44394,126 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
+
+/* NCCL allocates with cudaMalloc, at the first collective of a kind: the caching allocator does not
+   know of it. How much depends on the machine, so that there are bounds only.
+   Two ranks of a node that exchange anything have a buffer for each channel and direction: at the
+   receiver one of LL (524,288 bytes), LL128 (4,915,200) and Simple (4,194,304; src/init.cc:
+   computeBuffSizes), at the sender its flags, each rounded up to 2 MiB (src/transport/p2p.cc:
+   p2pSendSetup, p2pRecvSetup). Through shared host memory (no NVLink, no access of peers) the
+   device has none of them; through a network both sides have a buffer. */
+#define VRAM__NCCL_RECEIVE UINT64_C(10485760)
+#define VRAM__NCCL_SEND UINT64_C(2097152)
+#define VRAM__NCCL_PAIR (VRAM__NCCL_RECEIVE + VRAM__NCCL_SEND)
+#define VRAM__NCCL_PAIR_MOST (2 * VRAM__NCCL_RECEIVE)
+
+/* NVLink SHARP: two buffers of 8 steps of 128 KiB for each channel and rank of the node, where they
+   are three or more (src/transport/nvls.cc: ncclNvlsBufferSetup). */
+#define VRAM__NCCL_NVLS UINT64_C(2097152)
+
+/* What send and receive share behind a network, of each direction: channels times 16 steps of 512
+   KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
+#define VRAM__NCCL_NETWORK UINT64_C(8388608)
+
+enum {
+  VRAM__NCCL_NODE = 8,   /* ranks of a node */
+  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
+                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
+};
+
+/* Channels by what links the devices of that compute capability: the fewest; those of the usual
+   machine for rings, for two that send and receive, for NVLink SHARP, as NCCL_DEBUG=INFO has them
+   ("16 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer"); the most. */
+typedef struct vram__nccl_links {
+  uint32_t cc; /* from this one on */
+  uint8_t least, rings, pair, nvls, most;
+} vram__nccl_links;
+
+static const vram__nccl_links vram__nccl_rows[] = {
+    {100, 2, 32, 32, 32, 64},                       /* MAXCHANNELS (src/include/device.h) */
+    {90, 2, 16, 32, 16, 32},  {86, 0, 4, 2, 0, 16}, /* a PCIe bus, or host memory */
+    {80, 2, 24, 32, 0, 32},   {75, 0, 4, 2, 0, 16}, {70, 2, 12, 16, 0, 32}, {0, 0, 4, 2, 0, 16},
+};
+
+static const vram__nccl_links *vram__nccl_links_of(uint32_t cc) {
+  const vram__nccl_links *l = vram__nccl_rows;
+  cc = cc ? cc : 90;
+  if (cc >= 110) /* GeForce, RTX PRO */
+    cc = 89;
+  while (cc < l->cc)
+    l++;
+  return l;
+}
+
+static uint64_t vram__nccl_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses) {
+  const vram__nccl_links *l = vram__nccl_links_of(cc);
+  const uint64_t peers = ranks ? vram__nccl_least(ranks, VRAM__NCCL_NODE) - 1 : 0;
+  const uint64_t sharp = ranks < 3 ? 0 : (peers + 1) * VRAM__NCCL_NVLS;
+  vram_bounds b = {0, 0, 0};
+  if (ranks < 2)
+    return b;
+  if (uses & VRAM_NCCL_COLLECTIVES) {
+    b.lower += l->least * VRAM__NCCL_PAIR;
+    b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
+    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
+               (l->nvls ? l->most : 0) * sharp;
+  }
+  if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
+    const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
+    const uint64_t to = all ? peers : vram__nccl_least(peers, 2);
+    b.lower += (l->least != 0) * (all ? to : 1) * VRAM__NCCL_PAIR;
+    b.expected += to * l->pair * VRAM__NCCL_PAIR;
+    b.upper += to * l->most * VRAM__NCCL_PAIR_MOST + UINT64_C(2) * l->most * VRAM__NCCL_NETWORK;
+    if (all && ranks > VRAM__NCCL_NODE)
+      b.upper = vram__sum_or_overflow(
+          b.upper, vram__product_or_overflow((ranks - VRAM__NCCL_NODE) * VRAM__NCCL_NET_CHANNELS,
+                                             VRAM__NCCL_RECEIVE));
+  }
+  return b;
+}
+
+static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
+  a.lower = vram__sum_or_overflow(a.lower, b.lower);
+  a.expected = vram__sum_or_overflow(a.expected, b.expected);
+  a.upper = vram__sum_or_overflow(a.upper, b.upper);
+  return a;
+}
+
+/* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
+   are several, the one of the whole world is at least there to ask, and has buffers once it was
+   used (barrier, broadcast_object_list). */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  vram_bounds sum = {0, 0, 0};
+  uint32_t i, used = 0;
+  uint32_t size[6];
+  static const uint8_t uses[6] = {
+      VRAM_NCCL_COLLECTIVES,                        /* copies */
+      VRAM_NCCL_COLLECTIVES,                        /* of the wrapper */
+      VRAM_NCCL_COLLECTIVES,                        /* tp */
+      VRAM_NCCL_NEIGHBOURS,                         /* pp */
+      VRAM_NCCL_COLLECTIVES | VRAM_NCCL_ALL_TO_ALL, /* cp: gradients of keys and values rotate */
+      VRAM_NCCL_ALL_TO_ALL,                         /* ep */
+  };
+  if (!p)
+    return sum;
+  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
+  for (i = 0; i < 6; i++) {
+    used += size[i] > 1;
+    sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
+  }
+  if (used > 1)
+    sum.upper = vram__sum_or_overflow(
+        sum.upper,
+        vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
+  return sum;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -44443,8 +44961,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -44549,8 +45067,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -44705,9 +45223,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every

@@ -4,3 +4,6 @@
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);

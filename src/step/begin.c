@@ -107,6 +107,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
+}
+
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);

@@ -379,7 +379,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -409,6 +419,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);

@@ -19,6 +19,7 @@ typedef struct vram__optim_config {
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -59,6 +60,7 @@ typedef struct vram__wrapper {
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*construct)(vram__step *s);      /* its constructor, before step 1: the model is on the
                                             device, the optimizer is not made yet */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
   void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
@@ -132,6 +134,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */

@@ -302,6 +302,9 @@ typedef struct vram__made {
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
+  const uint32_t
+      *own; /* of the parameters, those that the optimizer has, in its order; NULL: all */
+  uint32_t nown;
   uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
   vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
   vram__leaf *inner; /* `room` for each level; NULL: there is no backward inside backward */
