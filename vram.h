@@ -1978,6 +1978,7 @@
 #define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
 #define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
 #define vram_serve VRAM__JOIN(VRAM_NAMESPACE, vram_serve)
+#define vram_setup_name VRAM__JOIN(VRAM_NAMESPACE, vram_setup_name)
 #define vram_solve VRAM__JOIN(VRAM_NAMESPACE, vram_solve)
 #define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
@@ -2841,7 +2842,8 @@ typedef enum vram_category {
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
-  X(END, "end")
+  X(END, "end")                                                                                    \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */
 
 typedef enum vram_phase {
 #define VRAM__X(id, text) VRAM_PHASE_##id,
@@ -3493,7 +3495,7 @@ typedef struct vram_step_options {
      run that does not fit is played once more) */
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
-  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
+  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -3509,6 +3511,19 @@ typedef struct vram_phase_report {
   uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
+/* What a run with vram_step_options.parallel does before its first step. */
+#define VRAM_SETUPS(X)                                                                             \
+  X(MODEL, "model") /* the module goes to the device, */                                           \
+  X(WRAP, "wrap")   /* is wrapped, and the optimizer made */                                       \
+  X(INPUTS, "inputs")
+
+typedef enum vram_setup {
+#define VRAM__X(id, text) VRAM_SETUP_##id,
+  VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+      VRAM_SETUP_COUNT
+} vram_setup;
+
 /* lower <= what a device shows <= upper */
 typedef struct vram_bounds {
   uint64_t lower, expected, upper;
@@ -3518,12 +3533,13 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
-  uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
-  vram_dtype dtype;              /* the model's in this run */
-  uint64_t pinned_bytes;         /* host memory */
-  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
+  uint64_t workspace_bytes;                  /* the largest one */
+  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
+  vram_dtype dtype;                          /* the model's in this run */
+  uint64_t pinned_bytes;                     /* host memory */
+  vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
+  vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;
   uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
@@ -3605,6 +3621,9 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+
+/* The name of a part of the setup ("wrap"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_setup_name(vram_setup setup);
 #endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
@@ -13142,8 +13161,8 @@ typedef struct vram__storage {
   const vram_dims *d;
 } vram__storage;
 
-#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
-#define VRAM__STREAMS 8         /* of a device that a step may use */
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -13358,6 +13377,7 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t before;                      /* events before the step: of constructors */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -13473,6 +13493,8 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -14602,7 +14624,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
-  st->stream = s->stream & (VRAM__STREAMS - 1);
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -15690,7 +15712,7 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   old = st->fn;
   if (y->st) {
     st->fn = vram__grad_fn_index(s, f);
-    st->out = (uint16_t)i & VRAM__MOST_OUTPUTS;
+    st->out = i & VRAM__MOST_OUTPUTS;
     st->req = 1;
     f->refs++;
   }
@@ -36425,16 +36447,22 @@ enum {
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
   VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
-  VRAM__RUN_DRY = 1 << 12
+  VRAM__RUN_DRY = 1 << 12,
+  VRAM__RUN_NTH = 1 << 13 /* times the number of the step in its run; 0: nobody says */
 };
 
-/* What a wrapper of torch.distributed does around a step; NULL: nothing (parallel/wrapper.c has the
-   rows). What it keeps is s->wrapped. */
+/* What a wrapper of torch.distributed does around a step; NULL: nothing. Each strategy fills in its
+   own (parallel/wrapper.c). What it keeps is s->wrapped: `bytes` of scratch, zero before the first
+   step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
+   s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
-  void (*construct)(vram__step *s);     /* its constructor: the model is on the device, the
-                                           optimizer is not made yet */
+  uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
+                                           device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
   void (*forward_end)(vram__step *s);   /* and behind it */
@@ -36448,7 +36476,7 @@ typedef struct vram__wrapper {
       (s)->wrapper->hook(s);                                                                       \
   } while (0)
 
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o);
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -36503,7 +36531,9 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
-VRAM__FN void vram__step_begin(vram__step *s);
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
+VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
@@ -36577,6 +36607,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
@@ -39426,7 +39457,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
+      st->out = VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))
@@ -39837,6 +39868,25 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
+/* A part of the setup has ended. */
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
+  vram_phase_report *r = s->setup + which;
+  if (!s->setup || s->failed)
+    return;
+  r->requested_bytes = s->count.requested;
+  r->requested_peak_bytes =
+      s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
+  r->allocated_bytes = s->count.blocks;
+  r->allocated_peak_bytes =
+      s->count.phase_peak_blocks > s->count.blocks ? s->count.phase_peak_blocks : s->count.blocks;
+  if (s->replay && !s->replay->taping) {
+    r->allocated_peak_bytes = r->reserved_peak_bytes = 0;
+    vram__replay_phase(s->replay, r);
+  }
+  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+}
+
 /* t, which wants a gradient, becomes the next leaf; says which. */
 static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
@@ -39961,7 +40011,7 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
     }
 }
 
-static void vram__step_put_inputs(vram__step *s) {
+VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
@@ -39978,10 +40028,12 @@ static void vram__step_put_inputs(vram__step *s) {
       vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
-VRAM__FN void vram__step_begin(vram__step *s) {
+/* Parameters, buffers, and what libraries keep from a step before this one. */
+VRAM__FN void vram__step_put_model(vram__step *s) {
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
@@ -40001,9 +40053,6 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
-  vram__step_put_inputs(s);
-  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
-    vram__leaf_spread(s, i);
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -40609,7 +40658,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
-  if (s->count.stop_at == 1)
+  if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
@@ -41365,6 +41414,15 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
+VRAM_API const char *vram_setup_name(vram_setup setup) {
+  static const char *const text[VRAM_SETUP_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)setup < VRAM_SETUP_COUNT ? text[setup] : "?";
+}
+
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
@@ -41690,8 +41748,9 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
-                                   o->last_batch || o->evaluation || g->nbackward));
+  return g->nkept ||
+         (o->train && (o->parallel || o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                       o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -41718,13 +41777,21 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   quiet = *o;
   quiet.event = NULL;
-  quiet.keep_grads = 0;
-  quiet.accumulate = 1;
+  quiet.nodes = NULL;
+  if (o->parallel)
+    quiet.first_step = 1;
+  else {
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
+  return r ? r
+           : vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                            vram__run_after(s) |
+                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -41740,6 +41807,7 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
@@ -41912,7 +41980,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
-  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = vram__steps_before(o);
   vram__replay run;
   vram_result r;
   uint32_t i, left = 0;
@@ -41929,8 +41997,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.gradient = run.block + run.tape_cap;
   run.tight = tight != 0;
   s->replay = &run;
-  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+  run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
+               options.event || o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
                (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
@@ -41944,13 +42012,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left) |
+                           (i + 1) * (uint32_t)VRAM__RUN_NTH);
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       (before ? vram__run_after(s) : left) |
+                           (before + 1) * (uint32_t)VRAM__RUN_NTH);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -42036,6 +42107,18 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Steps of a run before the one that the report tells of. */
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o) {
+  vram__wrapper w;
+  uint32_t steady = 2;
+  if (!o->train || o->first_step)
+    return !o->train;
+  if (vram__wrapper_of(o, &w) && w.before)
+    steady = w.before(o);
+  return o->parallel && o->parallel->step && o->parallel->step - 1 < steady ? o->parallel->step - 1
+                                                                            : steady;
+}
+
 /* Streams that allocate: collectives of fully_shard have their own. */
 VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
   return o->parallel ? VRAM__STREAMS : 1;
@@ -42106,6 +42189,7 @@ static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  vram__wrapper wrapper;
   const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
@@ -42135,8 +42219,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
-  if (vram__wrapper_of(o) && vram__wrapper_of(o)->bytes)
-    n = vram__sum_or_overflow(n, vram__wrapper_of(o)->bytes(g, o));
+  if (vram__wrapper_of(o, &wrapper))
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42273,6 +42357,32 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   }
 }
 
+/* What wraps the step, and what is known of its run: where it was in a run before. */
+static int vram__step_take_wrapper(vram__step *s) {
+  vram__wrapper w;
+  uint64_t bytes;
+  if (!s->o->parallel)
+    return VRAM_OK;
+  s->setup = (vram_phase_report *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                    VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!s->setup)
+    return VRAM_ERR_MEMORY;
+  if (s->nth == 1)
+    vram__memory_zero(s->setup, VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!vram__wrapper_of(s->o, &w))
+    return VRAM_OK;
+  bytes = w.bytes ? w.bytes(s->g, s->o) : 0;
+  s->wrapped = vram__memory_take(s->mem, &s->used, s->cap, sizeof w + bytes);
+  if (!s->wrapped)
+    return VRAM_ERR_MEMORY;
+  vram__memory_copy(s->wrapped, &w, sizeof w);
+  s->wrapper = (const vram__wrapper *)s->wrapped;
+  s->wrapped = (vram__wrapper *)s->wrapped + 1;
+  if (s->nth == 1)
+    vram__memory_zero(s->wrapped, bytes);
+  return VRAM_OK;
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -42284,6 +42394,9 @@ static int vram__step_take_arrays(vram__step *s) {
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
+  s->failed = (uint8_t)vram__step_take_wrapper(s);
+  if (s->failed)
+    return s->failed;
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__calls_find(s);
@@ -42334,13 +42447,33 @@ static int vram__step_take_arrays(vram__step *s) {
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
 
+/* The wrapper's constructor, or what it has from the step before. */
+static void vram__step_wrap(vram__step *s) {
+  const vram_phase phase = s->phase;
+  if (s->nth > 1) {
+    VRAM__WRAPPER_DO(s, restore);
+    return;
+  }
+  s->phase = VRAM_PHASE_WRAP;
+  s->cat = VRAM_CATEGORY_OTHER;
+  VRAM__WRAPPER_DO(s, construct);
+  s->phase = phase;
+  s->count.before = s->count.next_id + s->count.frees;
+}
+
 /* Everything that is there before the first event. */
 static void vram__step_put_before(vram__step *s, int dry) {
+  vram_phase_report *const setup = s->setup;
   vram__forward_leave_out(s);
   if (s->failed)
     return;
-  vram__step_begin(s);
-  VRAM__WRAPPER_DO(s, construct);
+  if (s->nth > 1)
+    s->setup = NULL; /* it was before */
+  vram__step_put_model(s);
+  vram__setup_end(s, VRAM_SETUP_MODEL);
+  if (!s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__step_wrap(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -42354,6 +42487,12 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__setup_end(s, VRAM_SETUP_WRAP);
+  if (s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__setup_end(s, VRAM_SETUP_INPUTS);
+  s->setup = setup;
+  s->count.peak_event = s->count.before;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -42425,7 +42564,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   before.blocks = s->count.blocks;
   before.upper = s->count.blocks + s->count.extra;
   vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+  if (s->count.stop_at == s->count.before + 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
@@ -42463,7 +42602,9 @@ static void vram__step_report(const vram__step *s) {
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
-  r->events = count->next_id + count->frees;
+  r->events = count->next_id + count->frees - count->before;
+  if (s->setup)
+    vram__memory_copy(r->setup, s->setup, sizeof r->setup);
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
@@ -42497,9 +42638,9 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
-  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->wrapper = vram__wrapper_of(o);
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -43220,24 +43361,20 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
 
 /* >>parallel/wrapper    which wrapper does what, and when */
 
-static const vram__wrapper vram__wrappers[VRAM_WRAPPER_COUNT] = {
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* none */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ddp */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* zero1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds3 */
-};
-
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->wrapper ? vram__wrappers + o->parallel->wrapper : NULL;
+/* Fills in the hooks of the wrapper of these options; 0: there is none. */
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (!o || !o->parallel)
+    return 0;
+  switch (o->parallel->wrapper) {
+  default:
+    return o->parallel->wrapper != VRAM_WRAPPER_NONE;
+  }
 }
 
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper *w = vram__wrapper_of(o);
+  vram__wrapper w;
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
@@ -43246,11 +43383,11 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
     return "tp, pp, cp and ep are not played yet";
-  if (!w)
+  if (!vram__wrapper_of(o, &w))
     return NULL;
-  if (!w->construct)
+  if (!w.construct)
     return "this wrapper is not played yet";
-  return w->refuses ? w->refuses(g, o) : NULL;
+  return w.refuses ? w.refuses(g, o) : NULL;
 }
 
 #endif /* VRAM_NO_STEP */
