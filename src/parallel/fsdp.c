@@ -15,7 +15,7 @@ static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
 
 /* ---- memory */
 
-static uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
   const uint8_t old_cat = s->cat, old_stream = s->stream;
   uint32_t slot;
   s->cat = cat;
@@ -26,7 +26,7 @@ static uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8
   return slot;
 }
 
-static void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
   vram__slot_release(s, *slot);
   *slot = 0;
 }
@@ -34,10 +34,6 @@ static void vram__fsdp_free(vram__step *s, uint32_t *slot) {
 static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
   uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
   vram__fsdp_free(s, &slot);
-}
-
-static uint8_t vram__fsdp_stream(const vram__fsdp *d, uint8_t stream) {
-  return d->shards > 1 ? stream : (uint8_t)(stream - 2);
 }
 
 /* ---- gathering */
@@ -110,16 +106,16 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
   uint64_t blocks = 0, each = 1, root;
   uint32_t i;
   for (i = g->first; i < g->end; i++)
-    blocks += vram__fsdp_blocks(vram__fsdp_part(d, g, d->param + i) *
-                                    vram__fsdp_item(d, d->param + i), 1);
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
   each = vram__div_up_u64(blocks * ranks, most);
   each += !each;
   for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
     root++;                                           /* the part */
   each = vram__div_up_u64(each, root);
   for (blocks = 0, i = g->first; i < g->end; i++)
-    blocks += vram__fsdp_blocks(vram__fsdp_part(d, g, d->param + i) *
-                                    vram__fsdp_item(d, d->param + i), each);
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
   vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
 }
 
@@ -140,8 +136,8 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
       vram__fsdp_free(s, &before);
     }
     if (!f->whole)
-      f->whole = vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f),
-                                VRAM_CATEGORY_PARAMS, 0);
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
   }
   vram__fsdp_free(s, &cast);
   if (ranks > 1)
@@ -197,7 +193,8 @@ static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
 /* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
 static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
   const vram__fsdp *d = vram__fsdp_of(s);
-  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) && x.dt != d->mp;
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
 }
 
 /* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
@@ -211,8 +208,8 @@ static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
     if (s->grad)
       vram__history_refresh(s, t);
     g->given[i] = *t;
-    *t = vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp)
-                                       : vram__tensor_retain(s, *t);
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
   }
 }
 
@@ -322,7 +319,8 @@ VRAM__FN void vram__fsdp_forward(vram__step *s) {
   for (k = 1; n && !s->failed; n = end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at; behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
       behind = s->call.range[behind].behind;
     if (unit) {
       s->node = n;
@@ -417,8 +415,7 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l || !l->grad.d || l->grad.dt == wait ||
-        vram__dtype_size(wait) <= vram__dtype_size(own))
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
       continue;
     {
       const vram__tensor old = l->grad;
@@ -439,7 +436,7 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
   const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
-  const uint8_t last = d->copies > 1 ? vram__fsdp_stream(d, VRAM__FSDP_ALL_REDUCE) : reduce;
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
@@ -529,15 +526,18 @@ VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
     vram__fsdp_free(s, &d->group[k].grad);
 }
 
-/* The gradients' blocks stay to the next step. */
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
 VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k, i;
+  uint32_t i;
   s->r->gradients_bytes = 0;
-  for (k = 0; k < d->ngroup; k++) {
-    vram__fsdp_group *g = d->group + k;
-    g->grad_block = g->grad ? vram__slot_at(s, g->grad)->block : 0;
-  }
   for (i = 0; i < d->nparam && !d->offload; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);

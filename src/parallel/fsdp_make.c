@@ -24,7 +24,6 @@ static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank
     f->size[i] = i ? d->v[i] : (int64_t)mine;
 }
 
-
 /* ---- which unit has which parameter */
 
 static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
@@ -41,7 +40,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
-VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
   const vram_node *n;
   uint64_t in = g->ninput;
@@ -86,7 +85,8 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
     d->group[k].first = d->nparam;
     for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
       vram__fsdp_param *f = d->param + d->nparam;
-      if (p->kind == VRAM__BUFFER || (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
         continue;
       vram__memory_zero(f, sizeof *f);
       f->p = p;
@@ -107,7 +107,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   const vram_node *n, *end = k ? g->run.last->next : NULL;
   const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
   const vram_value **at;
-  uint32_t i, j;
+  uint32_t i, j, m;
   g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
   for (i = 0; !k && i < s->g->ninput; i++)
     at[g->nin++] = s->g->input[i];
@@ -132,7 +132,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
         ;
       if (j && at[j - 1] == v)
         continue;
-      for (uint32_t m = g->ndropped++; m > j; m--)
+      for (m = g->ndropped++; m > j; m--)
         at[m] = at[m - 1];
       at[j] = v;
     }
@@ -169,11 +169,10 @@ static void vram__fsdp_make(vram__step *s) {
     n = run.last;
   }
   for (k = 0; k < d->ngroup; k++)
-    d->group[k].reshard = (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT
-                                        ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
-                                    : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards
-                                        ? VRAM_RESHARD_ALWAYS
-                                        : p->reshard);
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
@@ -182,111 +181,124 @@ static void vram__fsdp_make(vram__step *s) {
     vram__fsdp_put_values(s, d, k, owner, &used);
 }
 
-/* ---- construction, on the device of a replay */
+/* ---- construction */
 
-/* module.to(device) or to_empty: children first. all: whole parameters; else this rank's rows */
-static void vram__fsdp_move(vram__step *s, const vram__fsdp *d, uint32_t *buffers, int all) {
-  vram__replay *run = s->replay;
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
   const vram_param *p;
-  uint32_t k, i;
-  for (k = 1; k <= d->ngroup; k++) { /* the root comes last */
-    const vram__fsdp_group *g = d->group + k % d->ngroup;
-    for (i = g->first; i < g->end; i++) {
-      vram__fsdp_param *f = d->param + i;
-      vram__replay_tell(s, VRAM_CATEGORY_PARAMS, f->p->node);
-      f->block = vram__replay_get(
-          s, (all ? f->p->d->numel : f->local) * vram__dtype_size(f->dtype), 0);
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
     }
-    for (p = s->g->param_first; p; p = p->next)
-      if (p->kind == VRAM__BUFFER && buffers[p->index] == k % d->ngroup) {
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
         vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
-        vram__replay_get(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), 0);
+        vram__replay_get(s, bytes, 0);
       }
+    }
   }
 }
 
-/* FSDPParam._init_sharded_param of one group; what was there before goes when the call returns. */
-static void vram__fsdp_shard_group(vram__step *s, const vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
-  for (i = g->first; i < g->end; i++) {
-    const uint64_t bytes = d->param[i].padded * vram__dtype_size(d->param[i].dtype);
-    uint32_t block;
-    vram__replay_tell(s, VRAM_CATEGORY_PARAMS, d->param[i].p->node);
-    block = vram__replay_get(s, bytes, 0);
-    if (d->offload)
-      vram__replay_put(s->replay, block);
-  }
-  for (i = g->first; i < g->end; i++)
-    vram__replay_put(s->replay, d->param[i].block);
-}
-
-VRAM__FN void vram__fsdp_put(vram__step *s, vram__owned *o) {
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i, k, *owner;
-  if (!s->leaf.known)
+  uint32_t i;
+  if (s->nth == 1)
     vram__fsdp_make(s);
-  d->nhook = d->norder = 0;
-  d->kept = d->input = 0;
-  o->all[0] = o->trainable = none;
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
   o->params_bytes = 0;
   for (i = 0; i < d->nparam; i++) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
-    f->whole = f->post = f->had = 0;
+    f->whole = f->post = f->shard = f->had = 0;
     if (d->offload) {
       s->r->pinned_bytes += bytes;
       continue;
     }
     o->params_bytes += bytes;
-    vram__total_add(o->all, bytes);
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
     if (f->leaf != VRAM__FSDP_NONE)
-      vram__total_add(&o->trainable, bytes);
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
   }
-  for (k = 0; k < d->ngroup; k++) {
-    vram__fsdp_group *g = d->group + k;
-    g->state = g->training = 0;
-    g->gathered = g->grad = g->reduced = g->at = 0;
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
   }
-  if (!s->replay || s->replay->fresh != 2)
-    return;
-  owner = (uint32_t *)(void *)(d->hook + d->hook_room);
-  vram__fsdp_owners(s, d, owner);
-  for (i = 0; i < s->g->nparam; i++)
-    if (owner[i] == VRAM__FSDP_NONE)
-      owner[i] = 0;
-  if (!s->o->parallel->meta)
-    vram__fsdp_move(s, d, owner, 1);
-  for (k = 1; k <= d->ngroup && !s->o->parallel->meta; k++)
-    vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
-  if (s->o->parallel->meta)
-    vram__fsdp_move(s, d, owner, 0);
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
 }
 
 /* What the step before left: a storage of gradients for each group that had some. */
-VRAM__FN void vram__fsdp_construct(vram__step *s) {
+static void vram__fsdp_restore(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k, i;
-  for (k = 0; k < d->ngroup && s->train && !s->o->first_step && !d->offload; k++) {
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
-    int64_t bytes = (int64_t)g->grad_bytes;
-    for (i = g->first; !s->leaf.known && i < g->end; i++)
-      if (d->param[i].leaf != VRAM__FSDP_NONE)
-        bytes += (int64_t)(d->param[i].padded * vram__dtype_size(d->param[i].dtype));
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
     if (!bytes)
       continue;
-    s->stream = s->stream;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
     g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
                                            VRAM_CATEGORY_GRADIENTS)
                   .st;
-    if (s->replay)
-      vram__slot_at(s, g->grad)->block = g->grad_block;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
   }
 }
 
 /* ---- what fully_shard refuses */
 
-VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
@@ -294,8 +306,7 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
     return "fully_shard is played for training";
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
-  if (p->reshard == VRAM_RESHARD_RANKS &&
-      (p->reshard_ranks > shards || shards % p->reshard_ranks))
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   for (q = g->param_first; q; q = q->next) {
     uint64_t weight;
@@ -311,4 +322,21 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
       return "fully_shard of recurrent nets is not played: their weights are one tensor";
   }
   return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
 }

@@ -30,7 +30,9 @@ static int vram__pattern_is(const char *p, const char *end, char c) {
   if (*p == '[')
     return vram__pattern_in_set(p + 1, end - 1, c);
   if (*p == '\\' && end - p == 2)
-    return p[1] == 'd' ? vram__digit(c) : p[1] == 'w' ? vram__name_start(c) || vram__digit(c) : c == p[1];
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
   return *p == '.' || *p == c;
 }
 
