@@ -42642,7 +42642,8 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
@@ -44191,9 +44192,11 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   s->r->gradients_bytes = 0;
-  for (i = 0; i < d->nparam && !d->offload; i++)
+  for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
 /* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
@@ -44443,11 +44446,9 @@ static void vram__fsdp_put(vram__step *s, vram__owned *o) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
     f->whole = f->post = f->shard = f->had = 0;
-    if (d->offload) {
-      s->r->pinned_bytes += bytes;
-      continue;
-    }
     o->params_bytes += bytes;
+    if (d->offload)
+      continue;
     if (s->nth > 1)
       vram__total_add(o->all, bytes);
     if (f->leaf != VRAM__FSDP_NONE)

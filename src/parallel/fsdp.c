@@ -538,9 +538,11 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   s->r->gradients_bytes = 0;
-  for (i = 0; i < d->nparam && !d->offload; i++)
+  for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
 /* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */

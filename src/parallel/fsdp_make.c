@@ -226,11 +226,9 @@ static void vram__fsdp_put(vram__step *s, vram__owned *o) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
     f->whole = f->post = f->shard = f->had = 0;
-    if (d->offload) {
-      s->r->pinned_bytes += bytes;
-      continue;
-    }
     o->params_bytes += bytes;
+    if (d->offload)
+      continue;
     if (s->nth > 1)
       vram__total_add(o->all, bytes);
     if (f->leaf != VRAM__FSDP_NONE)
