@@ -115,6 +115,32 @@ typedef struct vram_parallel {
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
+
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
    pp cp ep ds1 ds2 ds3. Words of *p point into text. Neither text nor p is NULL; rank and step are
@@ -136,4 +162,5 @@ VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif

@@ -438,3 +438,12 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
 }
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}

@@ -67,6 +67,11 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   return c;
 }
 
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
+}
+
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
    blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
    1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
@@ -87,9 +92,11 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }

@@ -190,6 +190,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
