@@ -1853,6 +1853,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_collective_name VRAM__JOIN(VRAM_NAMESPACE, vram_collective_name)
 #define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
@@ -1931,6 +1932,8 @@
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
 #define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_nccl_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_bytes)
+#define vram_nccl_communicator_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_communicator_bytes)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
 #define vram_net_lower_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower_bytes)
@@ -3366,6 +3369,32 @@ typedef struct vram_parallel {
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
+
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
    pp cp ep ds1 ds2 ds3. Words of *p point into text. Neither text nor p is NULL; rank and step are
@@ -3387,6 +3416,7 @@ VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif
 
 /* >>step ======================================================================================
@@ -3557,11 +3587,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -3600,7 +3632,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -3618,6 +3651,20 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
 /* What CUDA and the libraries take of the device of these options (never NULL) beside PyTorch's
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
+
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
@@ -14113,6 +14160,29 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }
 
 /* >>torch/gpu    the table of GPUs */
@@ -36614,6 +36684,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
@@ -41491,6 +41562,11 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   return c;
 }
 
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
+}
+
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
    blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
    1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
@@ -41511,10 +41587,12 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
@@ -42102,7 +42180,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -42112,12 +42190,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;
@@ -42531,6 +42609,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -43420,6 +43499,15 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -44593,6 +44681,126 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   return w.refuses ? w.refuses(g, o) : NULL;
 }
 
+/* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
+
+/* NCCL allocates with cudaMalloc, at the first collective of a kind: the caching allocator does not
+   know of it. How much depends on the machine, so that there are bounds only.
+   Two ranks of a node that exchange anything have a buffer for each channel and direction: at the
+   receiver one of LL (524,288 bytes), LL128 (4,915,200) and Simple (4,194,304; src/init.cc:
+   computeBuffSizes), at the sender its flags, each rounded up to 2 MiB (src/transport/p2p.cc:
+   p2pSendSetup, p2pRecvSetup). Through shared host memory (no NVLink, no access of peers) the
+   device has none of them; through a network both sides have a buffer. */
+#define VRAM__NCCL_RECEIVE UINT64_C(10485760)
+#define VRAM__NCCL_SEND UINT64_C(2097152)
+#define VRAM__NCCL_PAIR (VRAM__NCCL_RECEIVE + VRAM__NCCL_SEND)
+#define VRAM__NCCL_PAIR_MOST (2 * VRAM__NCCL_RECEIVE)
+
+/* NVLink SHARP: two buffers of 8 steps of 128 KiB for each channel and rank of the node, where they
+   are three or more (src/transport/nvls.cc: ncclNvlsBufferSetup). */
+#define VRAM__NCCL_NVLS UINT64_C(2097152)
+
+/* What send and receive share behind a network, of each direction: channels times 16 steps of 512
+   KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
+#define VRAM__NCCL_NETWORK UINT64_C(8388608)
+
+enum {
+  VRAM__NCCL_NODE = 8,   /* ranks of a node */
+  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
+                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
+};
+
+/* Channels by what links the devices of that compute capability: the fewest; those of the usual
+   machine for rings, for two that send and receive, for NVLink SHARP, as NCCL_DEBUG=INFO has them
+   ("16 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer"); the most. */
+typedef struct vram__nccl_links {
+  uint32_t cc; /* from this one on */
+  uint8_t least, rings, pair, nvls, most;
+} vram__nccl_links;
+
+static const vram__nccl_links vram__nccl_rows[] = {
+    {100, 2, 32, 32, 32, 64},                       /* MAXCHANNELS (src/include/device.h) */
+    {90, 2, 16, 32, 16, 32},  {86, 0, 4, 2, 0, 16}, /* a PCIe bus, or host memory */
+    {80, 2, 24, 32, 0, 32},   {75, 0, 4, 2, 0, 16}, {70, 2, 12, 16, 0, 32}, {0, 0, 4, 2, 0, 16},
+};
+
+static const vram__nccl_links *vram__nccl_links_of(uint32_t cc) {
+  const vram__nccl_links *l = vram__nccl_rows;
+  cc = cc ? cc : 90;
+  if (cc >= 110) /* GeForce, RTX PRO */
+    cc = 89;
+  while (cc < l->cc)
+    l++;
+  return l;
+}
+
+static uint64_t vram__nccl_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses) {
+  const vram__nccl_links *l = vram__nccl_links_of(cc);
+  const uint64_t peers = ranks ? vram__nccl_least(ranks, VRAM__NCCL_NODE) - 1 : 0;
+  const uint64_t sharp = ranks < 3 ? 0 : (peers + 1) * VRAM__NCCL_NVLS;
+  vram_bounds b = {0, 0, 0};
+  if (ranks < 2)
+    return b;
+  if (uses & VRAM_NCCL_COLLECTIVES) {
+    b.lower += l->least * VRAM__NCCL_PAIR;
+    b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
+    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
+               (l->nvls ? l->most : 0) * sharp;
+  }
+  if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
+    const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
+    const uint64_t to = all ? peers : vram__nccl_least(peers, 2);
+    b.lower += (l->least != 0) * (all ? to : 1) * VRAM__NCCL_PAIR;
+    b.expected += to * l->pair * VRAM__NCCL_PAIR;
+    b.upper += to * l->most * VRAM__NCCL_PAIR_MOST + UINT64_C(2) * l->most * VRAM__NCCL_NETWORK;
+    if (all && ranks > VRAM__NCCL_NODE)
+      b.upper = vram__sum_or_overflow(
+          b.upper, vram__product_or_overflow((ranks - VRAM__NCCL_NODE) * VRAM__NCCL_NET_CHANNELS,
+                                             VRAM__NCCL_RECEIVE));
+  }
+  return b;
+}
+
+static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
+  a.lower = vram__sum_or_overflow(a.lower, b.lower);
+  a.expected = vram__sum_or_overflow(a.expected, b.expected);
+  a.upper = vram__sum_or_overflow(a.upper, b.upper);
+  return a;
+}
+
+/* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
+   are several, the one of the whole world is at least there to ask, and has buffers once it was
+   used (barrier, broadcast_object_list). */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  vram_bounds sum = {0, 0, 0};
+  uint32_t i, used = 0;
+  uint32_t size[6];
+  static const uint8_t uses[6] = {
+      VRAM_NCCL_COLLECTIVES,                        /* copies */
+      VRAM_NCCL_COLLECTIVES,                        /* of the wrapper */
+      VRAM_NCCL_COLLECTIVES,                        /* tp */
+      VRAM_NCCL_NEIGHBOURS,                         /* pp */
+      VRAM_NCCL_COLLECTIVES | VRAM_NCCL_ALL_TO_ALL, /* cp: gradients of keys and values rotate */
+      VRAM_NCCL_ALL_TO_ALL,                         /* ep */
+  };
+  if (!p)
+    return sum;
+  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
+  for (i = 0; i < 6; i++) {
+    used += size[i] > 1;
+    sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
+  }
+  if (used > 1)
+    sum.upper = vram__sum_or_overflow(
+        sum.upper,
+        vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
+  return sum;
+}
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_PLAN
@@ -45038,8 +45246,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -45144,8 +45352,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -45300,9 +45508,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
