@@ -106,22 +106,37 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
+static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
+  printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+         ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
+         name, p->requested_bytes, p->requested_peak_bytes, p->allocated_bytes,
+         p->allocated_peak_bytes);
+  if (replayed)
+    printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+           p->reserved_bytes, p->reserved_peak_bytes);
+  else
+    printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
+}
+
 static void json_phases(const job *j, const vram_report *r) {
+  const int first = j->spec ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD;
   int i;
   printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
-    const vram_phase_report *p = &r->phase[i];
-    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
-           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
-           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes);
-    if (r->replayed)
-      printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
-             p->reserved_bytes, p->reserved_peak_bytes);
-    else
-      printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
+  for (i = first; i <= job_last_phase(j); i++) {
+    printf("%s", i > first ? "," : "");
+    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+  }
+  if (j->spec) {
+    putchar(',');
+    json_phase(vram_phase_name(VRAM_PHASE_END), &r->phase[VRAM_PHASE_END], r->replayed);
   }
   printf("}");
+  for (i = 0; j->spec && i < VRAM_SETUP_COUNT; i++) {
+    printf("%s", i ? "," : ",\"setup\":{");
+    json_phase(vram_setup_name((vram_setup)i), &r->setup[i], r->replayed);
+  }
+  if (j->spec)
+    putchar('}');
 }
 
 static void json_parameters(const job *j, const vram_graph *g) {
@@ -135,6 +150,20 @@ static void json_parameters(const job *j, const vram_graph *g) {
 #undef NUMBER
 }
 
+static void json_communication(const vram_report *r) {
+  uint64_t sent = 0;
+  int i, n = 0;
+  printf(",\"communication\":{");
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *c = r->communication + i;
+    sent += c->sent;
+    if (c->calls)
+      printf("%s\"%s\":{\"calls\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 "}",
+             n++ ? "," : "", vram_collective_name((vram_collective)i), c->calls, c->bytes, c->sent);
+  }
+  printf("},\"communication_bytes\":%" PRIu64, sent);
+}
+
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char name[MAX_NODE_NAME], mode[128];
   vram_term term;
@@ -146,6 +175,10 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"mode\":");
   cmd_json_text(stdout, mode);
   printf(",\"rules\":\"%s\"", vram_rules_name(j->o.rules));
+  if (j->spec)
+    printf(",\"world\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"local_params_bytes\":%" PRIu64
+           ",\"optimizer_state_bytes\":%" PRIu64,
+           vram_parallel_world(&j->parallel), j->at_rank, r->params_bytes, r->optimizer_bytes);
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
   NUMBER(params_bytes);
   NUMBER(buffers_bytes);
@@ -168,9 +201,12 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
   BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
+  BOUNDS(nccl_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
   json_phases(j, r);
+  if (j->spec)
+    json_communication(r);
   printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
   vram_node_name(r->peak_node, name, sizeof name);
   cmd_json_text(stdout, name);
@@ -354,9 +390,9 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
   printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
          r->replayed ? "" : ", at least");
-  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
-         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
-         cmd_human(r->device_bytes.upper));
+  printf("device       %11s  with the CUDA context%s (%s to %s)\n\n",
+         cmd_human(r->device_bytes.expected), j->spec ? " and NCCL" : "",
+         cmd_human(r->device_bytes.lower), cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
   for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
@@ -422,10 +458,10 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
   explain_row("=", name, bytes, why);
 }
 
-static void print_explain(const vram_report *r) {
+static void print_explain(const job *j, const vram_report *r) {
   const vram_bounds requested = all_three(r->peak_requested_bytes),
                     blocks = all_three(r->peak_blocks_bytes),
-                    reserved = minus(r->device_bytes, r->context_bytes);
+                    reserved = minus(minus(r->device_bytes, r->context_bytes), r->nccl_bytes);
   vram_bounds allocated = r->peak_allocated_bytes;
   int i;
   printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", cmd_bold, "at least",
@@ -457,9 +493,13 @@ static void print_explain(const vram_report *r) {
   explain_row(
       "+", "CUDA context", r->context_bytes,
       "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
+  if (j->spec)
+    explain_row("+", "NCCL", r->nccl_bytes,
+                "buffers of its communicators: 12 MiB a channel and neighbour; how many channels,\n"
+                "    the machine decides");
   explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
   printf("not in it: other processes; what libraries take without PyTorch's allocator\n"
-         "(NCCL, own kernels); private pools of CUDA graphs; segments that earlier steps\n"
+         "(own kernels); private pools of CUDA graphs; segments that earlier steps\n"
          "of other sizes left\n");
 }
 
@@ -545,7 +585,7 @@ static int show(const job *j, const loaded *l, const vram_report *r, int fits, i
     if (j->terms)
       print_terms(r);
     if (j->explain)
-      print_explain(r);
+      print_explain(j, r);
     if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
       status = OTHER;
   }

@@ -86,11 +86,32 @@ static int set_ema(job *j, const char *a, const char *v) {
 }
 
 static int set_step(job *j, const char *a, const char *v) {
-  if (strcmp(v, "first") && strcmp(v, "steady"))
-    return cmd_bad("unknown step", v, "first or steady"), 0;
-  j->o.first_step = v[0] == 'f';
-  if (j->o.first_step)
+  int64_t n = 0;
+  if (!strcmp(v, "first") || !strcmp(v, "second"))
+    n = v[0] == 'f' ? 1 : 2;
+  else if (strcmp(v, "steady") && !cmd_parse_count(v, 1, INT32_MAX, &n))
+    return cmd_bad("unknown step", v, "first, second, steady or a number"), 0;
+  j->o.first_step = n == 1;
+  j->nth_step = n > 1 ? (uint32_t)n : 0;
+  if (n)
     j->training = a;
+  return 1;
+}
+
+static int set_parallel(job *j, const char *a, const char *v) {
+  vram_error err;
+  j->spec = v;
+  j->training = a;
+  return !vram_parallel_parse(v, &j->parallel, &err) ||
+         (cmd_say("vram: --parallel: column %u: %s", err.column, err.text), 0);
+}
+
+static int set_rank(job *j, const char *a, const char *v) {
+  int64_t n;
+  (void)a;
+  if (!cmd_parse_count(v, 0, INT32_MAX, &n))
+    return cmd_bad("not a rank", v, "0 or more"), 0;
+  j->at_rank = (uint32_t)n;
   return 1;
 }
 
@@ -345,6 +366,8 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--ema", set_ema},
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
+                {"--parallel", set_parallel},
+                {"--rank", set_rank},
                 {"--generate", set_generate},
                 {"--accumulate", set_accumulate},
                 {"--last-batch --eval-batch --dry-run-batch", set_other_batch},
@@ -416,12 +439,38 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
       o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+  if (j->spec) {
+    const size_t n = strlen(to);
+    snprintf(to + n, cap - n, " parallel %s rank %" PRIu32, j->spec, j->at_rank);
+  }
+}
+
+/* --rank comes with --parallel. */
+static int job_check_parallel(job *j) {
+  const uint64_t world = j->spec ? vram_parallel_world(&j->parallel) : 1;
+  char expected[64];
+  snprintf(expected, sizeof expected, "0 to %" PRIu64, world - 1);
+  if (!j->spec && j->at_rank)
+    return cmd_bad("an option of --parallel:", "--rank", NULL);
+  if (j->at_rank >= world) {
+    char rank[16];
+    snprintf(rank, sizeof rank, "%" PRIu32, j->at_rank);
+    return cmd_bad("a rank out of range:", rank, expected);
+  }
+  if (!j->spec)
+    return FITS;
+  j->parallel.rank = j->at_rank;
+  j->parallel.step = j->nth_step;
+  j->o.parallel = &j->parallel;
+  return FITS;
 }
 
 int job_check(job *j) {
   if (j->gpu && !j->has_budget)
     j->budget = j->gpu_bytes, j->has_budget = 1;
   j->o.budget_bytes = j->budget;
+  if (job_check_parallel(j) != FITS)
+    return USAGE;
   if (j->training && !j->o.train)
     return cmd_bad("an option of training without --train:", j->training, NULL);
   if (j->generate && (j->o.train || j->o.prefetch || j->o.pinned))

@@ -12,7 +12,8 @@
   "  --optim-impl foreach|fused|loop\n"                                                            \
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
-  "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
+  "  --step first|second|N|steady\n"                                                               \
+  "                        which step of the run (default: one with optimizer state)\n"             \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
@@ -48,6 +49,12 @@
   "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"                                        \
   "                        a generation: the prompt, then one token a step\n"                      \
   "                        (a text with caches, or a config.json of transformers)\n"               \
+  "many devices\n"                                                                                 \
+  "  --parallel NAME=RANKS[,OPTION=VALUE...][+...]\n"                                              \
+  "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                  \
+  "                        ds1 ds2 ds3: the step of one rank, with options as\n"                    \
+  "                        PyTorch and DeepSpeed name them\n"                                       \
+  "  --rank R              which rank (default: 0)\n"                                              \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -73,6 +80,10 @@ typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *lora, *quant, *generate;
+  const char *spec; /* --parallel, */
+  vram_parallel parallel;
+  uint32_t at_rank; /* and --rank */
+  uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
   uint8_t is_static, is_padded;

@@ -36,6 +36,25 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
+/* A part of the setup has ended. */
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
+  vram_phase_report *r = s->setup + which;
+  if (!s->setup || s->failed)
+    return;
+  r->requested_bytes = s->count.requested;
+  r->requested_peak_bytes =
+      s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
+  r->allocated_bytes = s->count.blocks;
+  r->allocated_peak_bytes =
+      s->count.phase_peak_blocks > s->count.blocks ? s->count.phase_peak_blocks : s->count.blocks;
+  if (s->replay && !s->replay->taping) {
+    r->allocated_peak_bytes = r->reserved_peak_bytes = 0;
+    vram__replay_phase(s->replay, r);
+  }
+  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+}
+
 /* t, which wants a gradient, becomes the next leaf; says which. */
 static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
@@ -70,7 +89,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
+  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -81,7 +100,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
-  vram__replay_get(s, flat);
+  vram__replay_get(s, flat, 0);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
@@ -106,8 +125,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -115,12 +137,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -160,7 +184,7 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
     }
 }
 
-static void vram__step_put_inputs(vram__step *s) {
+VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
@@ -177,10 +201,12 @@ static void vram__step_put_inputs(vram__step *s) {
       vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
-VRAM__FN void vram__step_begin(vram__step *s) {
+/* Parameters, buffers, and what libraries keep from a step before this one. */
+VRAM__FN void vram__step_put_model(vram__step *s) {
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
@@ -190,6 +216,8 @@ VRAM__FN void vram__step_begin(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
@@ -200,7 +228,4 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
-  vram__step_put_inputs(s);
-  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
-    vram__leaf_spread(s, i);
 }

@@ -11,7 +11,7 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
     if (a == VRAM_ACTION_ALLOC)
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, st->stream);
     else
       vram__replay_put(s->replay, st->block);
   }
@@ -88,6 +88,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
