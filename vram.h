@@ -1853,6 +1853,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_collective_name VRAM__JOIN(VRAM_NAMESPACE, vram_collective_name)
 #define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
@@ -1931,6 +1932,8 @@
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
 #define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_nccl_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_bytes)
+#define vram_nccl_communicator_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_communicator_bytes)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
 #define vram_net_lower_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower_bytes)
@@ -1947,7 +1950,11 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
+#define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
+#define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
 #define vram_phase_name VRAM__JOIN(VRAM_NAMESPACE, vram_phase_name)
+#define vram_pipeline_name VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_name)
 #define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
 #define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
 #define vram_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pool_bytes)
@@ -1974,6 +1981,7 @@
 #define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
 #define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
 #define vram_serve VRAM__JOIN(VRAM_NAMESPACE, vram_serve)
+#define vram_setup_name VRAM__JOIN(VRAM_NAMESPACE, vram_setup_name)
 #define vram_solve VRAM__JOIN(VRAM_NAMESPACE, vram_solve)
 #define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
@@ -1989,6 +1997,7 @@
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
 #define vram_timeline_init VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_init)
 #define vram_timeline_ledger VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_ledger)
+#define vram_wrapper_name VRAM__JOIN(VRAM_NAMESPACE, vram_wrapper_name)
 #define vram_write_csv VRAM__JOIN(VRAM_NAMESPACE, vram_write_csv)
 #define vram_write_log VRAM__JOIN(VRAM_NAMESPACE, vram_write_log)
 #define vram_write_oom VRAM__JOIN(VRAM_NAMESPACE, vram_write_oom)
@@ -2836,7 +2845,8 @@ typedef enum vram_category {
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
-  X(END, "end")
+  X(END, "end")                                                                                    \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */
 
 typedef enum vram_phase {
 #define VRAM__X(id, text) VRAM_PHASE_##id,
@@ -3244,6 +3254,171 @@ VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *str
 VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
                             void *user);
 
+/* >>parallel ==================================================================================
+   One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
+   parallelism) and what is wrapped around the step (DistributedDataParallel,
+   ZeroRedundancyOptimizer, fully_shard, FullyShardedDataParallel, DeepSpeed).
+
+     vram_parallel p;
+     vram_parallel_parse("fsdp2=4,mp=bf16,reduce=f32+tp=2", &p, &err);
+     p.rank = 3;
+     options.parallel = &p;
+
+   The ranks of the world are numbered as torchtitan's mesh is: pp outermost, then the wrapper's
+   (copies, then shards), cp, tp innermost. ep lies within the wrapper's ranks. */
+
+#define VRAM_WRAPPERS(X)                                                                           \
+  X(DDP, "ddp")     /* torch.nn.parallel.DistributedDataParallel */                                \
+  X(ZERO1, "zero1") /* around it torch.distributed.optim.ZeroRedundancyOptimizer */                \
+  X(FSDP1, "fsdp1") /* torch.distributed.fsdp.FullyShardedDataParallel */                          \
+  X(FSDP2, "fsdp2") /* torch.distributed.fsdp.fully_shard; of copies x shards: hsdp */             \
+  X(DS1, "ds1")     /* deepspeed.initialize, zero_optimization.stage 1, 2, 3 */                    \
+  X(DS2, "ds2")                                                                                    \
+  X(DS3, "ds3")
+
+typedef enum vram_wrapper {
+  VRAM_WRAPPER_NONE,
+#define VRAM__X(id, text) VRAM_WRAPPER_##id,
+  VRAM_WRAPPERS(VRAM__X)
+#undef VRAM__X
+      VRAM_WRAPPER_COUNT
+} vram_wrapper;
+
+/* torch.distributed.pipelining.schedules */
+#define VRAM_PIPELINES(X)                                                                          \
+  X(1F1B, "1F1B")                                                                                  \
+  X(GPIPE, "GPipe")                                                                                \
+  X(INTERLEAVED_1F1B, "Interleaved1F1B")                                                           \
+  X(INTERLEAVED_ZERO_BUBBLE, "InterleavedZeroBubble")                                              \
+  X(ZBV_ZERO_BUBBLE, "ZBVZeroBubble")                                                              \
+  X(LOOPED_BFS, "LoopedBFS")                                                                       \
+  X(DUAL_PIPE_V, "DualPipeV")
+
+typedef enum vram_pipeline {
+#define VRAM__X(id, text) VRAM_PIPELINE_##id,
+  VRAM_PIPELINES(VRAM__X)
+#undef VRAM__X
+      VRAM_PIPELINE_COUNT
+} vram_pipeline;
+
+typedef enum vram_reshard {                       /* reshard_after_forward */
+                            VRAM_RESHARD_DEFAULT, /* units, not the root */
+                            VRAM_RESHARD_NEVER,
+                            VRAM_RESHARD_ALWAYS,
+                            VRAM_RESHARD_RANKS /* to reshard_ranks */
+} vram_reshard;
+
+typedef enum vram_sharding { /* of FullyShardedDataParallel */
+                             VRAM_SHARDING_FULL,
+                             VRAM_SHARDING_GRAD_OP,
+                             VRAM_SHARDING_NONE,
+                             VRAM_SHARDING_HYBRID
+} vram_sharding;
+
+typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */
+                                      VRAM_PREFETCH_PRE,
+                                      VRAM_PREFETCH_POST,
+                                      VRAM_PREFETCH_NONE
+} vram_backward_prefetch;
+
+/* A text inside another one. */
+typedef struct vram_words {
+  const char *text; /* NULL: none */
+  uint32_t len;
+} vram_words;
+
+/* Filled by vram_parallel_parse, which knows the defaults; sizes of 0 are 1. Names of options are
+   those of PyTorch and DeepSpeed. */
+typedef struct vram_parallel {
+  vram_wrapper wrapper;
+  uint32_t copies; /* of what the wrapper shards: hsdp=COPIESxSHARDS; else 1 */
+  uint32_t dp;     /* ranks of the wrapper, without copies */
+  uint32_t tp, pp, cp, ep;
+  uint32_t rank; /* of the world, from 0 */
+  uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
+                    vram_step_options.first_step) */
+  /* DistributedDataParallel */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
+  vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
+  /* ZeroRedundancyOptimizer */
+  uint8_t parameters_as_bucket_view, overlap_with_ddp;
+  /* fully_shard, FullyShardedDataParallel: param_dtype and reduce_dtype of the mixed precision
+     policy; NONE: as stored */
+  vram_dtype mp, reduce;
+  uint8_t cast_forward_inputs, cpu_offload;
+  uint8_t meta; /* the model comes from the meta device: no full parameters at construction */
+  vram_reshard reshard;
+  uint32_t reshard_ranks;
+  uint32_t prefetch; /* set_modules_to_forward_prefetch and _backward_prefetch: so many units */
+  vram_words units;  /* "auto", "root", or the names of the units' nodes up to a point: "a.*|b" */
+  vram_sharding sharding;
+  uint8_t use_orig_params, limit_all_gathers, forward_prefetch;
+  vram_backward_prefetch backward_prefetch;
+  /* tensor parallelism */
+  uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  /* pipelines */
+  vram_pipeline schedule;
+  uint32_t microbatches;
+  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint8_t return_outputs; /* schedule.step(return_outputs=True) */
+  /* DeepSpeed: bytes are those of its elements */
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
+  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+      stage3_max_live_parameters, stage3_max_reuse_distance;
+} vram_parallel;
+
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
+
+#ifndef VRAM_NO_STEP
+/* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
+   pp cp ep ds1 ds2 ds3. Words of *p point into text. Neither text nor p is NULL; rank and step are
+   0 then.
+     VRAM_ERR_SYNTAX  no NAME=SIZE
+     VRAM_ERR_NAME    a strategy or an option of it that there is not: *err names the nearest
+     VRAM_ERR_VALUE   a value out of range, two wrappers, a strategy twice */
+VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vram_error *err);
+
+/* Ranks of the world: at least 1. */
+VRAM_API uint64_t vram_parallel_world(const vram_parallel *p);
+
+/* Where a rank is in the mesh. */
+typedef struct vram_parallel_place {
+  uint32_t pp, copy, dp, cp, tp;
+} vram_parallel_place;
+VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
+VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
+VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+VRAM_API const char *vram_collective_name(vram_collective kind);
+#endif
+
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -3349,7 +3524,8 @@ typedef struct vram_step_options {
      every block and segment of the run, with phase, category and node (not with budget_bytes: a
      run that does not fit is played once more) */
   const vram_pool_options *replay;
-  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
+  const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
+  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -3365,6 +3541,19 @@ typedef struct vram_phase_report {
   uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
+/* What a run with vram_step_options.parallel does before its first step. */
+#define VRAM_SETUPS(X)                                                                             \
+  X(MODEL, "model") /* the module goes to the device, */                                           \
+  X(WRAP, "wrap")   /* is wrapped, and the optimizer made */                                       \
+  X(INPUTS, "inputs")
+
+typedef enum vram_setup {
+#define VRAM__X(id, text) VRAM_SETUP_##id,
+  VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+      VRAM_SETUP_COUNT
+} vram_setup;
+
 /* lower <= what a device shows <= upper */
 typedef struct vram_bounds {
   uint64_t lower, expected, upper;
@@ -3374,12 +3563,13 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
-  uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
-  vram_dtype dtype;              /* the model's in this run */
-  uint64_t pinned_bytes;         /* host memory */
-  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
+  uint64_t workspace_bytes;                  /* the largest one */
+  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
+  vram_dtype dtype;                          /* the model's in this run */
+  uint64_t pinned_bytes;                     /* host memory */
+  vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
+  vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;
   uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
@@ -3397,11 +3587,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -3440,7 +3632,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -3459,8 +3652,25 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
+
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+
+/* The name of a part of the setup ("wrap"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_setup_name(vram_setup setup);
 #endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
@@ -13030,12 +13240,13 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;    /* requires_grad */
-  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
-  uint16_t out;       /* which output of fn */
-  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;     /* requires_grad */
+  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;   /* which output of fn */
+  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -13043,6 +13254,9 @@ typedef struct vram__storage {
                       before it, + 1 */
   const vram_dims *d;
 } vram__storage;
+
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -13076,7 +13290,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -13166,7 +13381,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13257,6 +13472,7 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t before;                      /* events before the step: of constructors */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -13367,9 +13583,16 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
-  vram__caches *caches; /* of a generation, or NULL */
+  vram__replay *replay;                /* NULL: no replay */
+  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
+  void *wrapped;                       /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -13382,7 +13605,8 @@ struct vram__step {
 
   const vram_node *node; /* that runs */
   vram_phase phase;
-  uint8_t cat; /* category of what is allocated now */
+  uint8_t cat;    /* category of what is allocated now, */
+  uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;        /* the model's in this run */
@@ -13449,9 +13673,10 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF,  /* taken and given back at once */
-  VRAM__TAPE_SEARCH, /* the same in the first step only */
-  VRAM__TAPE_BITS = 3
+  VRAM__TAPE_BRIEF,      /* taken and given back at once */
+  VRAM__TAPE_SEARCH,     /* the same in the first step only */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
+  VRAM__TAPE_BITS = 6    /* then the value */
 };
 
 /* versions.c */
@@ -13464,7 +13689,7 @@ VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes);
 VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes);
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream);
 VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
@@ -13745,7 +13970,7 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
   if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
-    vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
+    vram__tape_put(run, VRAM__TAPE_ALLOC | (uint32_t)st->stream << VRAM__TAPE_STREAM, st->bytes);
   run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
@@ -13877,7 +14102,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -13982,6 +14207,29 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }
 
 /* >>torch/gpu    the table of GPUs */
@@ -14234,13 +14482,13 @@ VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, u
   ((vram__replay *)user)->room += bytes;
 }
 
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream) {
   vram__replay *run = s->replay;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
     return 0;
-  r = vram__pool_get(&run->pool, bytes, 0, &x);
+  r = vram__pool_get(&run->pool, bytes, stream, &x);
   run->full = r == VRAM_ERR_LIMIT;
   run->oom = r == VRAM_ERR_MEMORY;
   if (run->oom && run->tight)
@@ -14270,6 +14518,7 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
   e.category = e.was = (vram_category)st->cat;
   e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
   e.bytes = st->bytes;
+  e.stream = st->stream;
   e.node = a == VRAM_ACTION_ALLOC ? s->node : st->node;
   s->o->event(s->o->user, &e);
 }
@@ -14419,7 +14668,7 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
     if (a == VRAM_ACTION_ALLOC)
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, st->stream);
     else
       vram__replay_put(s->replay, st->block);
   }
@@ -14496,6 +14745,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -14767,6 +15017,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = from->off;
   st->out = 0;
+  st->stream = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
   vram__slot_at(s, st->base)->srefs++;
@@ -15582,7 +15833,7 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   old = st->fn;
   if (y->st) {
     st->fn = vram__grad_fn_index(s, f);
-    st->out = (uint16_t)i;
+    st->out = i & VRAM__MOST_OUTPUTS;
     st->req = 1;
     f->refs++;
   }
@@ -17239,6 +17490,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);
@@ -36168,6 +36420,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,
@@ -36317,8 +36585,43 @@ enum {
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
   VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
-  VRAM__RUN_DRY = 1 << 12
+  VRAM__RUN_DRY = 1 << 12,
+  VRAM__RUN_NTH = 1 << 13 /* times the number of the step in its run; 0: nobody says */
 };
+
+/* What a wrapper of torch.distributed does around a step; NULL: nothing. Each strategy fills in its
+   own (parallel/wrapper.c). What it keeps is s->wrapped: `bytes` of scratch, zero before the first
+   step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
+   s->nth is the number of the one that is played. */
+typedef struct vram__wrapper {
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
+  uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
+  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+} vram__wrapper;
+
+#define VRAM__WRAPPER_DO(s, hook)                                                                  \
+  do {                                                                                             \
+    if ((s)->wrapper && (s)->wrapper->hook && !(s)->failed)                                        \
+      (s)->wrapper->hook(s);                                                                       \
+  } while (0)
+
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
@@ -36372,7 +36675,9 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
-VRAM__FN void vram__step_begin(vram__step *s);
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
+VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
@@ -36426,11 +36731,13 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes);
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes);
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
@@ -36445,6 +36752,8 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o);
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
@@ -38325,6 +38634,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -38346,6 +38657,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 
@@ -38366,7 +38679,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
       vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
     else if (s->replay && s->replay->fresh > (cat != VRAM_CATEGORY_INPUTS)) {
       vram__replay_tell(s, cat, NULL);
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, 0);
     }
   }
   s->count.next_id = next_id;
@@ -38579,8 +38892,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -38663,7 +38976,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -39293,7 +39609,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out;
+      st->out = VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))
@@ -39704,6 +40020,25 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
+/* A part of the setup has ended. */
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
+  vram_phase_report *r = s->setup + which;
+  if (!s->setup || s->failed)
+    return;
+  r->requested_bytes = s->count.requested;
+  r->requested_peak_bytes =
+      s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
+  r->allocated_bytes = s->count.blocks;
+  r->allocated_peak_bytes =
+      s->count.phase_peak_blocks > s->count.blocks ? s->count.phase_peak_blocks : s->count.blocks;
+  if (s->replay && !s->replay->taping) {
+    r->allocated_peak_bytes = r->reserved_peak_bytes = 0;
+    vram__replay_phase(s->replay, r);
+  }
+  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+}
+
 /* t, which wants a gradient, becomes the next leaf; says which. */
 static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
@@ -39738,7 +40073,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
+  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -39749,7 +40084,7 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       flat += vram__dims_bytes_of(n->param[i]->d, vram__param_dtype(s, n->param[i]));
-  vram__replay_get(s, flat);
+  vram__replay_get(s, flat, 0);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
@@ -39774,8 +40109,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -39783,12 +40121,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -39828,7 +40168,7 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
     }
 }
 
-static void vram__step_put_inputs(vram__step *s) {
+VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
@@ -39845,10 +40185,12 @@ static void vram__step_put_inputs(vram__step *s) {
       vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
-VRAM__FN void vram__step_begin(vram__step *s) {
+/* Parameters, buffers, and what libraries keep from a step before this one. */
+VRAM__FN void vram__step_put_model(vram__step *s) {
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
@@ -39858,6 +40200,8 @@ VRAM__FN void vram__step_begin(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
@@ -39868,9 +40212,6 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
-  vram__step_put_inputs(s);
-  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
-    vram__leaf_spread(s, i);
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -40207,7 +40548,9 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
+  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -40473,7 +40816,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
-  if (s->count.stop_at == 1)
+  if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
@@ -40559,6 +40902,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
+  if (s->wrapper && s->wrapper->optim_params)
+    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -40730,7 +41075,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (s->leaf.accumulated)
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
+          ? s->leaf.parameters
+          : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
 }
 
@@ -40844,7 +41191,7 @@ VRAM__FN void vram__average_put(vram__step *s) {
     vram__total_add(&all, bytes);
     if (run && run->fresh) {
       vram__replay_tell(s, VRAM_CATEGORY_OTHER, p->node);
-      vram__replay_get(s, bytes);
+      vram__replay_get(s, bytes, 0);
     }
   }
   vram__bytes_grow_and_shrink(s, all.bytes, all.blocks, all.large, VRAM_CATEGORY_OTHER);
@@ -41229,6 +41576,15 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
+VRAM_API const char *vram_setup_name(vram_setup setup) {
+  static const char *const text[VRAM_SETUP_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)setup < VRAM_SETUP_COUNT ? text[setup] : "?";
+}
+
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
@@ -41248,6 +41604,11 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
+}
+
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
 }
 
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
@@ -41270,10 +41631,12 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
@@ -41551,8 +41914,9 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
-                                   o->last_batch || o->evaluation || g->nbackward));
+  return g->nkept ||
+         (o->train && (o->parallel || o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                       o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -41579,13 +41943,21 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   quiet = *o;
   quiet.event = NULL;
-  quiet.keep_grads = 0;
-  quiet.accumulate = 1;
+  quiet.nodes = NULL;
+  if (o->parallel)
+    quiet.first_step = 1;
+  else {
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
+  return r ? r
+           : vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                            vram__run_after(s) |
+                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -41601,6 +41973,7 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
@@ -41611,15 +41984,16 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
-    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
+    const uint32_t stream = (uint32_t)(run->tape[i] >> VRAM__TAPE_STREAM) & (VRAM__STREAMS - 1);
+    switch (run->tape[i] & ((1u << VRAM__TAPE_STREAM) - 1)) {
     case VRAM__TAPE_ALLOC:
-      run->block[(*id)++] = vram__replay_get(s, value);
+      run->block[(*id)++] = vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_FREE:
       vram__replay_put(run, run->block[value]);
       break;
     case VRAM__TAPE_OWN:
-      vram__replay_get(s, value);
+      vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_SEARCH:
       if (run->fresh)
@@ -41743,7 +42117,8 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
 /* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
  */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes) {
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes) {
   vram_backend device;
   vram_result r;
   vram__memory_zero(run, sizeof *run);
@@ -41755,7 +42130,7 @@ VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *o
   run->room = room;
   run->next = VRAM__LARGE_SEGMENT;
   run->fresh = 2;
-  options->streams = 1;
+  options->streams = streams;
   if (!options->total_bytes)
     options->total_bytes = UINT64_C(1) << 40;
   r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
@@ -41768,10 +42143,10 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
-  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = vram__steps_before(o);
   vram__replay run;
   vram_result r;
   uint32_t i, left = 0;
@@ -41779,7 +42154,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   if (tight)
     options.event = NULL;
-  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  r = vram__replay_device(&run, &options, room, vram__replay_streams(o), at, pool_bytes);
   if (r)
     return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
@@ -41788,8 +42163,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.gradient = run.block + run.tape_cap;
   run.tight = tight != 0;
   s->replay = &run;
-  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+  run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
+               options.event || o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
                (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
@@ -41803,13 +42178,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left) |
+                           (i + 1) * (uint32_t)VRAM__RUN_NTH);
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       (before ? vram__run_after(s) : left) |
+                           (before + 1) * (uint32_t)VRAM__RUN_NTH);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -41846,7 +42224,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -41856,12 +42234,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;
@@ -41895,8 +42273,25 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Steps of a run before the one that the report tells of. */
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o) {
+  vram__wrapper w;
+  uint32_t steady = 2;
+  if (!o->train || o->first_step)
+    return !o->train;
+  if (vram__wrapper_of(o, &w) && w.before)
+    steady = w.before(o);
+  return o->parallel && o->parallel->step && o->parallel->step - 1 < steady ? o->parallel->step - 1
+                                                                            : steady;
+}
+
+/* Streams that allocate: collectives of fully_shard have their own. */
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
+  return o->parallel ? VRAM__STREAMS : 1;
+}
+
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
-  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
+  return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -41960,6 +42355,7 @@ static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  vram__wrapper wrapper;
   const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
@@ -41989,6 +42385,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
+  if (vram__wrapper_of(o, &wrapper))
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42113,6 +42511,32 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   }
 }
 
+/* What wraps the step, and what is known of its run: where it was in a run before. */
+static int vram__step_take_wrapper(vram__step *s) {
+  vram__wrapper w;
+  uint64_t bytes;
+  if (!s->o->parallel)
+    return VRAM_OK;
+  s->setup = (vram_phase_report *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                    VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!s->setup)
+    return VRAM_ERR_MEMORY;
+  if (s->nth == 1)
+    vram__memory_zero(s->setup, VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!vram__wrapper_of(s->o, &w))
+    return VRAM_OK;
+  bytes = w.bytes ? w.bytes(s->g, s->o) : 0;
+  s->wrapped = vram__memory_take(s->mem, &s->used, s->cap, sizeof w + bytes);
+  if (!s->wrapped)
+    return VRAM_ERR_MEMORY;
+  vram__memory_copy(s->wrapped, &w, sizeof w);
+  s->wrapper = (const vram__wrapper *)s->wrapped;
+  s->wrapped = (vram__wrapper *)s->wrapped + 1;
+  if (s->nth == 1)
+    vram__memory_zero(s->wrapped, bytes);
+  return VRAM_OK;
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -42124,6 +42548,9 @@ static int vram__step_take_arrays(vram__step *s) {
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
+  s->failed = (uint8_t)vram__step_take_wrapper(s);
+  if (s->failed)
+    return s->failed;
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__calls_find(s);
@@ -42174,12 +42601,33 @@ static int vram__step_take_arrays(vram__step *s) {
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
 
+/* The wrapper's constructor, or what it has from the step before. */
+static void vram__step_wrap(vram__step *s) {
+  const vram_phase phase = s->phase;
+  if (s->nth > 1) {
+    VRAM__WRAPPER_DO(s, restore);
+    return;
+  }
+  s->phase = VRAM_PHASE_WRAP;
+  s->cat = VRAM_CATEGORY_OTHER;
+  VRAM__WRAPPER_DO(s, construct);
+  s->phase = phase;
+  s->count.before = s->count.next_id + s->count.frees;
+}
+
 /* Everything that is there before the first event. */
 static void vram__step_put_before(vram__step *s, int dry) {
+  vram_phase_report *const setup = s->setup;
   vram__forward_leave_out(s);
   if (s->failed)
     return;
-  vram__step_begin(s);
+  if (s->nth > 1)
+    s->setup = NULL; /* it was before */
+  vram__step_put_model(s);
+  vram__setup_end(s, VRAM_SETUP_MODEL);
+  if (!s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__step_wrap(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -42193,6 +42641,13 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__setup_end(s, VRAM_SETUP_WRAP);
+  if (s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__setup_end(s, VRAM_SETUP_INPUTS);
+  s->setup = setup;
+  s->count.peak_event = s->count.before;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -42218,8 +42673,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed && !s->g->nstep)
+  if (s->train && !s->failed && !s->g->nstep) {
     vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimized);
+  }
   if (s->train && !s->failed)
     vram__average_update(s);
   if (s->train && !s->failed && s->o->zero_grad_end)
@@ -42262,11 +42719,12 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   before.blocks = s->count.blocks;
   before.upper = s->count.blocks + s->count.extra;
   vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+  if (s->count.stop_at == s->count.before + 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
   vram__zero_grad(s);
+  VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
   if (s->train && last)
     vram__step_play_next(s, g, last, how);
@@ -42295,11 +42753,14 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
-  r->events = count->next_id + count->frees;
+  r->events = count->next_id + count->frees - count->before;
+  if (s->setup)
+    vram__memory_copy(r->setup, s->setup, sizeof r->setup);
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
@@ -42333,8 +42794,9 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
-  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -42381,6 +42843,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__wrapper_refuses(g, o))
+    return vram__wrapper_refuses(g, o);
   if (vram__epoch_misuse(g, o))
     return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
@@ -42484,7 +42948,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 }
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
-  return o->replay ? (vram_pool_bytes(vram__generation_blocks(g, o), 1) + 7) / 8 * 8 : 0;
+  return o->replay
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             : 0;
 }
 
 /* Of the first step's parameters: vram__replay.gradient. */
@@ -42521,9 +42987,9 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   if (!gen->replayed)
     return VRAM_OK;
   options = *o->replay;
-  r = vram__replay_device(&p->run, &options,
-                          options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-                          at + vram__generation_owned(g), vram__generation_pool(g, o));
+  r = vram__replay_device(
+      &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
+      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }
@@ -42605,6 +43071,1766 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
   }
   vram__step_error(&s, r, err);
   return r;
+}
+
+/* >>parallel    what wrappers of torch.distributed do around a step */
+
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+
+enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
+       VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
+       VRAM__SPEC_TP,
+       VRAM__SPEC_PP,
+       VRAM__SPEC_CP,
+       VRAM__SPEC_EP,
+       VRAM__STRATEGY_COUNT
+};
+
+static const char *const vram__strategy_name[VRAM__STRATEGY_COUNT] = {NULL,
+#define VRAM__X(id, text) text,
+                                                                      VRAM_WRAPPERS(VRAM__X)
+#undef VRAM__X
+                                                                          "hsdp",
+                                                                      "tp",
+                                                                      "pp",
+                                                                      "cp",
+                                                                      "ep"};
+
+enum { /* what an option's value is */
+       VRAM__SPEC_FLAG,
+       VRAM__SPEC_COUNT,
+       VRAM__SPEC_ELEMENTS,
+       VRAM__SPEC_MEBIBYTES, /* 0.5: as Python's float */
+       VRAM__SPEC_DTYPE,
+       VRAM__SPEC_RESHARD,
+       VRAM__SPEC_WORDS,
+       VRAM__SPEC_ONE_OF_SHARDINGS,
+       VRAM__SPEC_ONE_OF_PREFETCHES,
+       VRAM__SPEC_ONE_OF_SCHEDULES,
+       VRAM__SPEC_INIT
+};
+
+#define VRAM__SPEC_OF(strategy) (1u << (strategy))
+#define VRAM__SPEC_OF_DDP                                                                          \
+  (VRAM__SPEC_OF(VRAM_WRAPPER_DDP) | VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1) |                           \
+   VRAM__SPEC_OF(VRAM__SPEC_EP))
+#define VRAM__SPEC_OF_FSDP2 (VRAM__SPEC_OF(VRAM_WRAPPER_FSDP2) | VRAM__SPEC_OF(VRAM__SPEC_HSDP))
+#define VRAM__SPEC_OF_FSDP (VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1))
+#define VRAM__SPEC_OF_DS                                                                           \
+  (VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2) |                             \
+   VRAM__SPEC_OF(VRAM_WRAPPER_DS3))
+
+typedef struct vram__spec_option {
+  const char *name;
+  uint32_t of; /* strategies that have it */
+  uint8_t kind;
+  size_t at; /* in vram_parallel */
+} vram__spec_option;
+
+#define VRAM__SPEC_ROW_OF(name, of, kind)                                                          \
+  { #name, of, kind, offsetof(vram_parallel, name) }
+/* clang-format off */
+static const vram__spec_option vram__spec_options[] = {
+    {"bucket_cap_mb", VRAM__SPEC_OF_DDP, VRAM__SPEC_MEBIBYTES, offsetof(vram_parallel, bucket_cap_bytes)},
+    VRAM__SPEC_ROW_OF(gradient_as_bucket_view, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(static_graph, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(find_unused_parameters, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(broadcast_buffers, VRAM__SPEC_OF_DDP, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(hook, VRAM__SPEC_OF_DDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(parameters_as_bucket_view, VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(overlap_with_ddp, VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
+    VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
+    VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
+    VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(units, VRAM__SPEC_OF_FSDP | VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(sharding, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_SHARDINGS),
+    VRAM__SPEC_ROW_OF(use_orig_params, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(limit_all_gathers, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(forward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
+    VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
+    VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
+    VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(stage3_max_reuse_distance, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS)};
+/* clang-format on */
+
+enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
+
+static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+                                                   "HYBRID_SHARD"};
+static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
+static const char *const vram__schedule_names[] = {
+#define VRAM__X(id, text) text,
+    VRAM_PIPELINES(VRAM__X)
+#undef VRAM__X
+};
+
+/* A piece of the text that is read. */
+typedef struct vram__spec_reader {
+  const char *text; /* all of it, for columns */
+  vram_error *err;
+} vram__spec_reader;
+
+static vram_result vram__spec_bad(const vram__spec_reader *s, vram_result code, const char *what,
+                                  vram_words at, const char *expected) {
+  vram__error_begin(s->err, code, 1, what);
+  if (s->err)
+    s->err->column = (uint32_t)(at.text - s->text) + 1;
+  if (at.len) {
+    vram__error_text(s->err, " '");
+    vram__error_quote(s->err, at.text, at.len);
+    vram__error_text(s->err, "'");
+  }
+  if (expected) {
+    vram__error_text(s->err, " (expected ");
+    vram__error_text(s->err, expected);
+    vram__error_text(s->err, ")");
+  }
+  return code;
+}
+
+/* The words up to one of the letters in `ends`, which *p points at then. */
+static vram_words vram__spec_words(const char **p, const char *ends) {
+  vram_words w;
+  uint32_t i;
+  w.text = *p;
+  w.len = 0;
+  for (; w.text[w.len]; w.len++) {
+    for (i = 0; ends[i] && ends[i] != w.text[w.len];)
+      i++;
+    if (ends[i])
+      break;
+  }
+  *p = w.text + w.len;
+  return w;
+}
+
+/* A whole number up to `most`; 0: it is none. */
+static int vram__spec_count(vram_words w, uint64_t most, uint64_t *n) {
+  uint32_t i;
+  *n = 0;
+  for (i = 0; i < w.len; i++) {
+    if (w.text[i] < '0' || w.text[i] > '9')
+      return 0;
+    *n = *n * 10 + (uint64_t)(w.text[i] - '0');
+    if (*n > most)
+      return 0;
+  }
+  return w.len != 0;
+}
+
+/* Megabytes as Python's float says them, "0.5": int(MB * 1024 * 1024) bytes. */
+static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
+  vram_words whole = w;
+  uint64_t n, part = 0, unit = 1;
+  uint32_t i;
+  for (whole.len = 0; whole.len < w.len && w.text[whole.len] != '.';)
+    whole.len++;
+  if (!vram__spec_count(whole, UINT64_C(1) << 40, &n))
+    return 0;
+  for (i = whole.len + 1; i < w.len; i++) {
+    if (w.text[i] < '0' || w.text[i] > '9' || unit > UINT64_C(1000000000))
+      return 0;
+    part = part * 10 + (uint64_t)(w.text[i] - '0');
+    unit *= 10;
+  }
+  *bytes = (n << 20) + (part << 20) / unit;
+  return 1;
+}
+
+static int vram__spec_one_of(vram_words w, const char *const *names, uint32_t count,
+                             uint32_t *which) {
+  for (*which = 0; *which < count; ++*which)
+    if (vram__text_is(w.text, w.len, names[*which]))
+      return 1;
+  return 0;
+}
+
+/* Letters that differ when two words are put one over the other from both ends. */
+static uint32_t vram__spec_distance(vram_words w, const char *name) {
+  const uint32_t len = vram__text_len(name);
+  uint32_t front = 0, back = 0;
+  while (front < w.len && front < len && w.text[front] == name[front])
+    front++;
+  while (back + front < w.len && back + front < len &&
+         w.text[w.len - 1 - back] == name[len - 1 - back])
+    back++;
+  return (w.len > len ? w.len : len) - front - back;
+}
+
+/* Adds "did you mean X?" to the error that was begun. */
+static vram_result vram__spec_nearest(const vram__spec_reader *s, vram_words w, int strategy) {
+  const char *best = NULL;
+  uint32_t i, least = UINT32_MAX;
+  for (i = 0; i < (strategy < 0 ? (uint32_t)VRAM__STRATEGY_COUNT : (uint32_t)VRAM__SPEC_OPTIONS);
+       i++) {
+    const char *name = strategy < 0 ? vram__strategy_name[i] : vram__spec_options[i].name;
+    uint32_t distance;
+    if (!name || (strategy >= 0 && !(vram__spec_options[i].of >> strategy & 1)))
+      continue;
+    distance = vram__spec_distance(w, name);
+    if (distance < least)
+      least = distance, best = name;
+  }
+  if (best) {
+    vram__error_text(s->err, ": the nearest is ");
+    vram__error_text(s->err, best);
+  }
+  return VRAM_ERR_NAME;
+}
+
+/* reshard_after_forward: default, 0, 1, or to so many ranks. */
+static const char *vram__spec_reshard(vram_words w, vram_parallel *p) {
+  uint64_t n;
+  if (vram__text_is(w.text, w.len, "default"))
+    p->reshard = VRAM_RESHARD_DEFAULT;
+  else if (!vram__spec_count(w, UINT32_MAX, &n))
+    return "default, 0, 1 or a number of ranks";
+  else {
+    p->reshard = n == 0 ? VRAM_RESHARD_NEVER : n == 1 ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_RANKS;
+    p->reshard_ranks = (uint32_t)n;
+  }
+  return NULL;
+}
+
+/* What was expected, or NULL: the value is in *p. */
+static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vram_parallel *p) {
+  void *at = (char *)p + o->at;
+  uint64_t n;
+  uint32_t which;
+  switch (o->kind) {
+  case VRAM__SPEC_FLAG:
+    if (!vram__spec_count(w, 1, &n))
+      return "0 or 1";
+    *(uint8_t *)at = (uint8_t)n;
+    break;
+  case VRAM__SPEC_COUNT:
+    if (!vram__spec_count(w, 1 << 20, &n))
+      return "a count";
+    *(uint32_t *)at = (uint32_t)n;
+    break;
+  case VRAM__SPEC_ELEMENTS:
+    if (!vram__spec_count(w, (uint64_t)VRAM_MAX_BYTES, &n))
+      return "a number of elements";
+    *(uint64_t *)at = n;
+    break;
+  case VRAM__SPEC_MEBIBYTES:
+    return vram__spec_mebibytes(w, (uint64_t *)at) ? NULL : "a number of MiB";
+  case VRAM__SPEC_DTYPE: {
+    const vram_dtype d = vram_dtype_from_name_n(w.text, w.len);
+    if (d != VRAM_BF16 && d != VRAM_F16 && d != VRAM_F32)
+      return "bf16, fp16 or f32";
+    *(vram_dtype *)at = d;
+    break;
+  }
+  case VRAM__SPEC_RESHARD:
+    return vram__spec_reshard(w, p);
+  case VRAM__SPEC_WORDS:
+    if (!w.len)
+      return "auto, root, or names of nodes up to a point";
+    *(vram_words *)at = w;
+    break;
+  case VRAM__SPEC_ONE_OF_SHARDINGS:
+    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    p->sharding = (vram_sharding)which;
+    break;
+  case VRAM__SPEC_ONE_OF_PREFETCHES:
+    if (!vram__spec_one_of(w, vram__prefetch_names, 3, &which))
+      return "pre, post or none";
+    p->backward_prefetch = (vram_backward_prefetch)which;
+    break;
+  case VRAM__SPEC_ONE_OF_SCHEDULES:
+    if (!vram__spec_one_of(w, vram__schedule_names, VRAM_PIPELINE_COUNT, &which))
+      return "1F1B, GPipe, Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble, LoopedBFS or "
+             "DualPipeV";
+    p->schedule = (vram_pipeline)which;
+    break;
+  default: /* VRAM__SPEC_INIT */
+    if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
+      return "cuda or meta";
+    p->meta = w.text[0] == 'm';
+  }
+  return NULL;
+}
+
+static vram_result vram__spec_option_read(const vram__spec_reader *s, const char **at,
+                                          uint32_t strategy, vram_parallel *p) {
+  const vram_words name = vram__spec_words(at, "=,+");
+  vram_words value;
+  const char *expected;
+  uint32_t i;
+  for (i = 0; i < VRAM__SPEC_OPTIONS; i++)
+    if ((vram__spec_options[i].of >> strategy & 1) &&
+        vram__text_is(name.text, name.len, vram__spec_options[i].name))
+      break;
+  if (i == VRAM__SPEC_OPTIONS) {
+    vram__spec_bad(s, VRAM_ERR_NAME, "no option of this strategy:", name, NULL);
+    return vram__spec_nearest(s, name, (int)strategy);
+  }
+  if (**at != '=')
+    return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a value:", name, "NAME=VALUE");
+  ++*at;
+  value = vram__spec_words(at, ",+");
+  expected = vram__spec_value(vram__spec_options + i, value, p);
+  if (expected) {
+    vram__spec_bad(s, VRAM_ERR_VALUE, vram__spec_options[i].name, value, expected);
+    return VRAM_ERR_VALUE;
+  }
+  return VRAM_OK;
+}
+
+/* What came before goes with this one? */
+static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint64_t a,
+                                       uint64_t b) {
+  uint32_t *size = strategy == VRAM__SPEC_TP   ? &p->tp
+                   : strategy == VRAM__SPEC_PP ? &p->pp
+                   : strategy == VRAM__SPEC_CP ? &p->cp
+                   : strategy == VRAM__SPEC_EP ? &p->ep
+                                               : &p->dp;
+  if (*size)
+    return size == &p->dp ? "two wrappers" : "a strategy twice";
+  *size = (uint32_t)b;
+  if (size == &p->dp) {
+    p->copies = (uint32_t)a;
+    p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
+  }
+  return NULL;
+}
+
+/* NAME=SIZE */
+static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const char **at,
+                                            uint32_t *strategy, vram_parallel *p) {
+  const vram_words name = vram__spec_words(at, "=,+");
+  vram_words size, shards;
+  uint64_t a = 1, b;
+  const char *wrong;
+  for (*strategy = 1; *strategy < VRAM__STRATEGY_COUNT &&
+                      !vram__text_is(name.text, name.len, vram__strategy_name[*strategy]);)
+    ++*strategy;
+  if (*strategy == VRAM__STRATEGY_COUNT) {
+    if (!name.len)
+      return vram__spec_bad(s, VRAM_ERR_SYNTAX, "no strategy", name, "NAME=SIZE: ddp=8, tp=2");
+    vram__spec_bad(s, VRAM_ERR_NAME, "unknown strategy", name, NULL);
+    return vram__spec_nearest(s, name, -1);
+  }
+  if (**at != '=')
+    return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
+  ++*at;
+  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  shards = size;
+  if (*strategy == VRAM__SPEC_HSDP) {
+    if (**at != 'x' || !vram__spec_count(size, 1 << 20, &a) || !a)
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+    ++*at;
+    shards = vram__spec_words(at, ",+");
+  }
+  if (!vram__spec_count(shards, 1 << 20, &b) || !b)
+    return vram__spec_bad(s, VRAM_ERR_VALUE, "a number of ranks:", shards, "1 to 1048576");
+  wrong = vram__spec_size_set(p, *strategy, a, b);
+  return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
+}
+
+/* PyTorch's and DeepSpeed's own. */
+static void vram__parallel_defaults(vram_parallel *p) {
+  vram__memory_zero(p, sizeof *p);
+  p->bucket_cap_bytes = UINT64_C(25) << 20;
+  p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
+  p->microbatches = 8;
+  p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
+  p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->stage3_prefetch_bucket_size = UINT64_C(50000000);
+  p->stage3_param_persistence_threshold = UINT64_C(100000);
+  p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
+}
+
+VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vram_error *err) {
+  vram__spec_reader s;
+  const char *at = text;
+  uint32_t strategy = 0;
+  vram_result r = VRAM_OK;
+  s.text = text;
+  s.err = err;
+  vram__error_clear(err);
+  vram__parallel_defaults(p);
+  for (;; at++) {
+    r = vram__spec_strategy_read(&s, &at, &strategy, p);
+    while (!r && *at == ',') {
+      at++;
+      r = vram__spec_option_read(&s, &at, strategy, p);
+    }
+    if (r || !*at)
+      break;
+  }
+  p->copies += !p->copies;
+  p->dp += !p->dp;
+  p->tp += !p->tp;
+  p->pp += !p->pp;
+  p->cp += !p->cp;
+  p->ep += !p->ep;
+  return r;
+}
+
+VRAM_API uint64_t vram_parallel_world(const vram_parallel *p) {
+  const uint64_t dp = vram__product_or_overflow(p->dp ? p->dp : 1, p->copies ? p->copies : 1);
+  const uint64_t cut = vram__product_or_overflow(p->tp ? p->tp : 1, p->cp ? p->cp : 1);
+  return vram__product_or_overflow(vram__product_or_overflow(dp, cut), p->pp ? p->pp : 1);
+}
+
+VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p) {
+  vram_parallel_place at;
+  uint32_t rank = p->rank;
+  at.tp = rank % (p->tp ? p->tp : 1);
+  rank /= p->tp ? p->tp : 1;
+  at.cp = rank % (p->cp ? p->cp : 1);
+  rank /= p->cp ? p->cp : 1;
+  at.dp = rank % (p->dp ? p->dp : 1);
+  rank /= p->dp ? p->dp : 1;
+  at.copy = rank % (p->copies ? p->copies : 1);
+  at.pp = rank / (p->copies ? p->copies : 1);
+  return at;
+}
+
+VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
+  return (uint32_t)wrapper - 1 < VRAM_WRAPPER_COUNT - 1u ? vram__strategy_name[wrapper] : "?";
+}
+
+VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
+  return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}
+
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (round)
+    name.round = round->round + 1;
+  else
+    name.span.len = vram__unit_prefix(label);
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}
+
+/* >>parallel/fsdp    what fully_shard keeps */
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);
+
+/* >>parallel/fsdp    fully_shard: parameters are gathered for a unit at a time
+   (torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _fsdp_param_group.py, _fsdp_param.py,
+   _fsdp_collectives.py, to whose functions names here refer) */
+
+/* Bytes of the parameter's elements while it is gathered. */
+static uint32_t vram__fsdp_item(const vram__fsdp *d, const vram__fsdp_param *f) {
+  return vram__dtype_size(d->mp ? d->mp : f->dtype);
+}
+
+/* What copies of parts need a table for: 2,048 bytes are one block's. */
+static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
+  return vram__div_up_u64(bytes, 2048 * each);
+}
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old_cat = s->cat, old_stream = s->stream;
+  uint32_t slot;
+  s->cat = cat;
+  s->stream = stream;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old_cat;
+  s->stream = old_stream;
+  return slot;
+}
+
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__fsdp_free(s, &slot);
+}
+
+/* ---- gathering */
+
+/* Ranks that hold the group's parameters now. */
+static uint32_t vram__fsdp_ranks(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? d->post : d->shards;
+}
+
+/* Elements of this rank's part of them. */
+static uint64_t vram__fsdp_part(const vram__fsdp *d, const vram__fsdp_group *g,
+                                const vram__fsdp_param *f) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? f->padded * d->shards / d->post : f->padded;
+}
+
+/* _get_param_all_gather_inputs with the shards on the host: one copy of each goes to the device,
+   and is cast there. They go from the last to the first. */
+static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
+                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    f->post = stored;
+    if (d->mp && d->mp != f->dtype) {
+      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                               VRAM__FSDP_GATHER);
+      vram__fsdp_free(s, &stored);
+    }
+  }
+  return 0;
+}
+
+static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp && g->first < g->end && d->mp != d->param[g->first].dtype;
+}
+
+/* FSDPParamGroup.unshard, foreach_all_gather */
+static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
+  uint64_t bytes = 0;
+  uint32_t i, flat = 0;
+  if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
+    return;
+  if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
+    g->gathered = VRAM__OWN_WEIGHTS;
+    return;
+  }
+  for (i = g->first; i < g->end; i++)
+    bytes += vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i);
+  if (upload)
+    vram__fsdp_upload(s, g);
+  else if (vram__fsdp_casts(d, g) && !d->offload)
+    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__fsdp_free(s, &flat);
+  for (i = g->end; upload && i-- > g->first;)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
+   bytes, at most twice as many blocks as the device runs at once; several tiles go to one block. */
+static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t ranks = vram__fsdp_ranks(d, g);
+  const uint64_t most = (uint64_t)s->device.sm * s->device.threads / 128 * 2;
+  uint64_t blocks = 0, each = 1, root;
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
+  each = vram__div_up_u64(blocks * ranks, most);
+  each += !each;
+  for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
+    root++;                                           /* the part */
+  each = vram__div_up_u64(each, root);
+  for (blocks = 0, i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
+  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+}
+
+/* FSDPParamGroup.wait_for_unshard */
+static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  uint32_t i, cast = 0;
+  if (!g->gathered)
+    return;
+  if (g->training == VRAM__FSDP_FORWARD)
+    vram__fsdp_free(s, &d->kept);
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
+      uint32_t before = cast;
+      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp_free(s, &before);
+    }
+    if (!f->whole)
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+  }
+  vram__fsdp_free(s, &cast);
+  if (ranks > 1)
+    vram__fsdp_split_table(s, g);
+  else
+    g->gathered = 0;
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+  g->state = VRAM__FSDP_WHOLE;
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+    d->kept = g->gathered;
+    g->gathered = 0;
+  } else
+    vram__fsdp_free(s, &g->gathered);
+}
+
+/* FSDPParamGroup.reshard */
+static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const int forward = g->training == VRAM__FSDP_FORWARD;
+  const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
+  uint32_t i;
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (post)
+      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                               VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &f->whole);
+  }
+  g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
+}
+
+/* The units in front of unit k, or behind it, that are gathered ahead of time. */
+static void vram__fsdp_prefetch(vram__step *s, uint32_t k, int forward) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 1; i <= s->o->parallel->prefetch && k; i++) {
+    if (forward ? k + i >= d->ngroup : i >= k)
+      return;
+    vram__fsdp_unshard(s, d->group + (forward ? k + i : k - i));
+  }
+}
+
+/* Did the caller say which units are gathered ahead in backward? (FSDPState._pre_backward) */
+static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
+  return s->o->parallel->prefetch && k > 1;
+}
+
+/* ---- forward */
+
+/* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
+}
+
+/* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
+   had. */
+static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t i;
+  for (i = 0; i < g->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    g->given[i] = *t;
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+  }
+}
+
+static void vram__fsdp_register(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  if (g->first == g->end || !s->grad)
+    return;
+  for (i = 0; i < g->nin; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (!n || !(f = vram__tape_record_raw(s, VRAM__K_unit, n, n, 0)))
+    return;
+  f->aux = k;
+  for (i = n = 0; i < g->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t, y;
+    if (!vram__tensor_wants_grad(s, *t))
+      continue;
+    vram__tape_edge_from(s, f, n, *t);
+    y = vram__tensor_alias(s, *t, t->d);
+    vram__grad_fn_set_output(s, f, n++, &y);
+    vram__tensor_release(s, *t);
+    *t = y;
+  }
+}
+
+static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  uint32_t i;
+  for (i = g->nin; i-- > 0;) { /* a tuple lets go of its last one first */
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    vram__tensor_release(s, *t);
+    *t = g->given[i];
+  }
+}
+
+/* FSDPState._pre_forward */
+static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__fsdp_take_inputs(s, k);
+  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_register(s, k);
+  vram__fsdp_prefetch(s, k, 1);
+}
+
+/* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
+static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram__tensor t = s->variable[s->name_of[v->index]].t;
+  const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
+  if (!vram__is_grad_fn(fn))
+    return;
+  if (d->nhook == d->hook_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__grad_fn_at(s, fn)->hooked = 1;
+  d->hook[d->nhook].fn = fn;
+  d->hook[d->nhook++].group = k;
+}
+
+/* FSDPState._post_forward */
+static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first < g->end) {
+    vram__fsdp_reshard(s, g);
+    d->order[d->norder++] = k;
+    g->at = d->norder;
+  }
+  g->training = VRAM__FSDP_IDLE;
+}
+
+/* The unit returns: its caller gets the outputs, and what ended in it ends now. */
+static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const vram_value *last = NULL;
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_post_forward(s, k);
+  for (n = g->run.first; n != g->run.last->next && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last > g->run.last->index && s->name_of[n->out[i].index] != s->g->nvalue) {
+        last = &n->out[i];
+        vram__fsdp_hook_on(s, last, k);
+      }
+  vram__fsdp_return_inputs(s, k);
+  if (last) {
+    const vram__tensor old = d->output;
+    d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
+    if (old.d)
+      vram__tensor_release(s, old);
+  }
+  for (i = 0; i < g->ndropped; i++)
+    vram__variable_unname(s, g->dropped[i]);
+}
+
+/* The module's forward: units are called, the root does what is between them. */
+VRAM__FN void vram__fsdp_forward(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n = s->g->first, *end;
+  uint32_t k, at = 0, behind;
+  for (k = 1; n && !s->failed; n = end) {
+    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+      behind = s->call.range[behind].behind;
+    if (unit) {
+      s->node = n;
+      vram__fsdp_pre_forward(s, k);
+      s->outside = n->index + 1;
+    }
+    if (!s->failed)
+      vram__checkpoint_parts(s, n, end, at, behind);
+    s->outside = 0;
+    if (unit && !s->failed)
+      vram__fsdp_unit_end(s, k++);
+    at = behind;
+  }
+}
+
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+  d->nhook = d->norder = 0;
+  d->output.d = NULL;
+  vram__fsdp_pre_forward(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (d->output.d)
+    vram__tensor_release(s, d->output);
+  d->output.d = NULL;
+  vram__fsdp_post_forward(s, 0);
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+        vram__fsdp_hook_on(s, n->out + i, 0);
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+/* ---- backward */
+
+/* The dtype in which gradients arrive: that in which they are made, which a further one is added
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (l)
+      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
+                                                                                             : wait;
+  }
+}
+
+/* FSDPParamGroup.pre_backward */
+static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
+    return;
+  g->training = VRAM__FSDP_PRE_BACKWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_expect(s, g);
+  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
+    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->at = 0;
+}
+
+/* The record fn, which made outputs of units, is about to run backward. */
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nhook && !s->failed; i++)
+    if (d->hook[i].fn == fn) {
+      vram__fsdp_pre_backward_of(s, d->hook[i].group);
+      if (vram__fsdp_prefetches(s, d->hook[i].group))
+        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+    }
+}
+
+/* The gradients that wait for a later micro-batch do so in their own dtype. */
+static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+      continue;
+    {
+      const vram__tensor old = l->grad;
+      const uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_GRADIENTS;
+      l->grad = vram__tensor_empty(s, old.d, wait);
+      s->cat = cat;
+      vram__tensor_release(s, old);
+    }
+  }
+  vram__fsdp_reshard(s, g);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
+   (aten/src/ATen/native/cuda/TensorShape.cu) */
+static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
+                              uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
+  const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
+  const uint64_t bytes = elements * vram__dtype_size(dt);
+  uint32_t i, out, grad;
+  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->end; i-- > g->first;) {
+    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
+    if (l && l->grad.d) {
+      vram__tensor_release(s, l->grad);
+      l->grad = vram__tensor_none();
+      l->let_go = d->param[i].had = 1;
+    }
+  }
+  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (dt != stored) {
+    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    if (d->copies > 1)
+      g->reduced = out;
+    else
+      vram__fsdp_free(s, &out);
+  }
+  if (d->offload || g->grad) /* on the host, or added to what is there */
+    vram__fsdp_free(s, &grad);
+  else {
+    g->grad = grad;
+    g->grad_bytes = elements * vram__dtype_size(stored);
+  }
+}
+
+/* FSDPParamGroup.post_backward */
+static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint64_t elements = 0, blocks = 0;
+  uint32_t i, n = 0;
+  if (g->first == g->end)
+    return;
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  if (!s->last_batch) {
+    vram__fsdp_leave(s, g);
+    return;
+  }
+  vram__fsdp_reshard(s, g);
+  vram__fsdp_free(s, &d->input);
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
+      continue;
+    n++;
+    elements += f->padded;
+    blocks += vram__fsdp_blocks(f->padded * vram__dtype_size(d->reduce ? d->reduce : f->dtype), 1);
+  }
+  if (!n)
+    return;
+  vram__fsdp_free(s, &g->reduced);
+  vram__fsdp_reduce(s, g, n, elements, blocks);
+}
+
+/* RegisterPostBackwardFunction.backward: the gradients of the unit's inputs are there. */
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
+  vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
+}
+
+/* FSDPState._root_post_backward_final_callback */
+VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_free(s, &d->group[k].reduced);
+    vram__fsdp_free(s, &d->group[k].gathered);
+    d->group[k].at = 0;
+  }
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_free(s, &d->input);
+}
+
+/* ---- the optimizer, and from step to step */
+
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
+VRAM__FN void vram__fsdp_optimized(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  s->r->gradients_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].had)
+      s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
+}
+
+/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, n = 0;
+  for (i = 0; i < d->nparam; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || d->offload)
+      continue;
+    if (with_grad && !s->leaf.at[f->leaf].let_go &&
+        !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
+      continue;
+    p[n].numel = f->local;
+    p[n].ndim = f->p->d->ndim;
+    p[n].size = f->size;
+    p[n].dtype = f->dtype;
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+/* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
+   (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
+
+static uint64_t vram__fsdp_rows(const vram_param *p, uint32_t shards) {
+  return vram__div_up_u64((uint64_t)p->d->v[0], shards);
+}
+
+static uint64_t vram__fsdp_padded(const vram_param *p, uint32_t shards) {
+  const uint64_t d0 = (uint64_t)p->d->v[0];
+  return d0 ? p->d->numel / d0 * vram__fsdp_rows(p, shards) : 0;
+}
+
+/* torch.chunk along the first axis: the last ranks may have fewer rows, or none. */
+static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank) {
+  const vram_dims *d = f->p->d;
+  const uint64_t rows = vram__fsdp_rows(f->p, shards), d0 = (uint64_t)d->v[0];
+  const uint64_t begin = rows * rank < d0 ? rows * rank : d0;
+  const uint64_t mine = d0 - begin < rows ? d0 - begin : rows;
+  uint32_t i;
+  f->padded = vram__fsdp_padded(f->p, shards);
+  f->local = d0 ? d->numel / d0 * mine : 0;
+  for (i = 0; i < d->ndim; i++)
+    f->size[i] = i ? d->v[i] : (int64_t)mine;
+}
+
+/* ---- which unit has which parameter */
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(units, n);
+    count += run.is_unit;
+    n = run.last->next;
+  }
+  return count;
+}
+
+static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
+
+/* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const vram_node *n;
+  uint64_t in = g->ninput;
+  for (n = g->first; n; n = n->next)
+    in += n->nin;
+  return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
+         in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
+}
+
+/* What comes one after the other in the wrapper's memory. */
+static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)s->wrapped + *used;
+  *used += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* The unit that each parameter is used in, 0: several, or outside of them. */
+static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
+  const vram_node *n = s->g->first;
+  uint32_t i, k = 1;
+  for (i = 0; i < s->g->nparam; i++)
+    owner[i] = VRAM__FSDP_NONE;
+  for (; n; n = n->next) {
+    const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
+    for (i = 0; i < n->nparam; i++) {
+      uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
+      if (to)
+        *to = *to == VRAM__FSDP_NONE || *to == (inside ? k : 0) ? inside ? k : 0 : 0;
+    }
+    k += inside && n == d->group[k].run.last;
+  }
+}
+
+/* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
+static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t k, leaf;
+  const vram_param *p;
+  for (k = 0; k < d->ngroup; k++) {
+    d->group[k].first = d->nparam;
+    for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
+      vram__fsdp_param *f = d->param + d->nparam;
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+        continue;
+      vram__memory_zero(f, sizeof *f);
+      f->p = p;
+      f->leaf = p->kind == VRAM__PARAM ? leaf : VRAM__FSDP_NONE;
+      f->group = k;
+      f->dtype = vram__param_dtype(s, p);
+      vram__fsdp_shard(f, d->shards, rank);
+      d->nparam++;
+    }
+    d->group[k].end = d->nparam;
+  }
+}
+
+/* The values from outside that the unit uses, and those whose last line is in it. */
+static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
+                                  uint64_t *used) {
+  vram__fsdp_group *g = d->group + k;
+  const vram_node *n, *end = k ? g->run.last->next : NULL;
+  const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
+  const vram_value **at;
+  uint32_t i, j, m;
+  g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (i = 0; !k && i < s->g->ninput; i++)
+    at[g->nin++] = s->g->input[i];
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+        seen[v->index] = k;
+        at[g->nin++] = v;
+      }
+    }
+  vram__fsdp_take(s, used, g->nin * sizeof *at);
+  g->given = (vram__tensor *)vram__fsdp_take(s, used, g->nin * sizeof *g->given);
+  g->dropped = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
+          (s->call.nrange && vram__step_is_captured(v)))
+        continue;
+      for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
+        ;
+      if (j && at[j - 1] == v)
+        continue;
+      for (m = g->ndropped++; m > j; m--)
+        at[m] = at[m - 1];
+      at[j] = v;
+    }
+  vram__fsdp_take(s, used, g->ndropped * sizeof *at);
+}
+
+/* Everything that stays as it is from one step to the next. */
+static void vram__fsdp_make(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const vram_words units = vram__fsdp_words(s->o);
+  const vram_node *n = s->g->first;
+  uint64_t used = (sizeof *d + 7) / 8 * 8;
+  uint32_t *owner, k, i;
+  vram__memory_zero(d, sizeof *d);
+  d->shards = p->dp ? p->dp : 1;
+  d->copies = p->copies ? p->copies : 1;
+  d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
+  d->mp = p->mp;
+  d->reduce = p->reduce;
+  d->offload = p->cpu_offload;
+  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
+  d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
+  d->hook_room = 2 * s->g->nvalue;
+  d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
+  owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
+  vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
+  for (k = 1; n; n = n ? n->next : NULL) {
+    const vram__unit_run run = vram__units_run(units, n);
+    if (run.is_unit)
+      d->group[k++].run = run;
+    n = run.last;
+  }
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
+  vram__fsdp_owners(s, d, owner);
+  vram__fsdp_put_params(s, d, owner);
+  for (i = 0; i < s->g->nvalue; i++)
+    owner[i] = 0;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_put_values(s, d, k, owner, &used);
+}
+
+/* ---- construction */
+
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const vram_param *p;
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+    }
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
+        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+        vram__replay_get(s, bytes, 0);
+      }
+    }
+  }
+}
+
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  if (s->nth == 1)
+    vram__fsdp_make(s);
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
+    f->whole = f->post = f->shard = f->had = 0;
+    o->params_bytes += bytes;
+    if (d->offload)
+      continue;
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
+    if (f->leaf != VRAM__FSDP_NONE)
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
+}
+
+/* What the step before left: a storage of gradients for each group that had some. */
+static void vram__fsdp_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- what fully_shard refuses */
+
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const uint32_t shards = p->dp ? p->dp : 1;
+  const vram_param *q;
+  if (!o->train)
+    return "fully_shard is played for training";
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+    return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
+    return "If passing reshard_after_forward as an int, it should be a factor of the shards";
+  for (q = g->param_first; q; q = q->next) {
+    uint64_t weight;
+    if (q->kind == VRAM__BUFFER)
+      continue;
+    if (!q->d->ndim)
+      return "Shard dim 0 is invalid for 0D tensor";
+    if (!(q->d->flags & VRAM__CONTIG))
+      return "FSDP does not support non-contiguous parameters yet";
+    if (vram__param_quantised(q, &weight))
+      return "fully_shard of quantised weights is not played";
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      return "fully_shard of recurrent nets is not played: their weights are one tensor";
+  }
+  return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
+}
+
+/* >>parallel/wrapper    which wrapper does what, and when */
+
+/* Fills in the hooks of the wrapper of these options; 0: there is none. */
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (!o || !o->parallel)
+    return 0;
+  switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
+    return 1;
+  default:
+    return o->parallel->wrapper != VRAM_WRAPPER_NONE;
+  }
+}
+
+/* What no rank can begin with, or NULL. */
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
+  vram__wrapper w;
+  if (!o->parallel)
+    return NULL;
+  if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
+    return "unknown wrapper";
+  if (o->parallel->rank >= vram_parallel_world(o->parallel))
+    return "a rank that the world does not have";
+  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "tp, pp, cp and ep are not played yet";
+  if (!vram__wrapper_of(o, &w))
+    return NULL;
+  if (!w.construct)
+    return "this wrapper is not played yet";
+  return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
+
+/* NCCL allocates with cudaMalloc, at the first collective of a kind: the caching allocator does not
+   know of it. How much depends on the machine, so that there are bounds only.
+   Two ranks of a node that exchange anything have a buffer for each channel and direction: at the
+   receiver one of LL (524,288 bytes), LL128 (4,915,200) and Simple (4,194,304; src/init.cc:
+   computeBuffSizes), at the sender its flags, each rounded up to 2 MiB (src/transport/p2p.cc:
+   p2pSendSetup, p2pRecvSetup). Through shared host memory (no NVLink, no access of peers) the
+   device has none of them; through a network both sides have a buffer. */
+#define VRAM__NCCL_RECEIVE UINT64_C(10485760)
+#define VRAM__NCCL_SEND UINT64_C(2097152)
+#define VRAM__NCCL_PAIR (VRAM__NCCL_RECEIVE + VRAM__NCCL_SEND)
+#define VRAM__NCCL_PAIR_MOST (2 * VRAM__NCCL_RECEIVE)
+
+/* NVLink SHARP: two buffers of 8 steps of 128 KiB for each channel and rank of the node, where they
+   are three or more (src/transport/nvls.cc: ncclNvlsBufferSetup). */
+#define VRAM__NCCL_NVLS UINT64_C(2097152)
+
+/* What send and receive share behind a network, of each direction: channels times 16 steps of 512
+   KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
+#define VRAM__NCCL_NETWORK UINT64_C(8388608)
+
+enum {
+  VRAM__NCCL_NODE = 8,   /* ranks of a node */
+  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
+                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
+};
+
+/* Channels by what links the devices of that compute capability: the fewest; those of the usual
+   machine for rings, for two that send and receive, for NVLink SHARP, as NCCL_DEBUG=INFO has them
+   ("16 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer"); the most. */
+typedef struct vram__nccl_links {
+  uint32_t cc; /* from this one on */
+  uint8_t least, rings, pair, nvls, most;
+} vram__nccl_links;
+
+static const vram__nccl_links vram__nccl_rows[] = {
+    {100, 2, 32, 32, 32, 64},                       /* MAXCHANNELS (src/include/device.h) */
+    {90, 2, 16, 32, 16, 32},  {86, 0, 4, 2, 0, 16}, /* a PCIe bus, or host memory */
+    {80, 2, 24, 32, 0, 32},   {75, 0, 4, 2, 0, 16}, {70, 2, 12, 16, 0, 32}, {0, 0, 4, 2, 0, 16},
+};
+
+static const vram__nccl_links *vram__nccl_links_of(uint32_t cc) {
+  const vram__nccl_links *l = vram__nccl_rows;
+  cc = cc ? cc : 90;
+  if (cc >= 110) /* GeForce, RTX PRO */
+    cc = 89;
+  while (cc < l->cc)
+    l++;
+  return l;
+}
+
+static uint64_t vram__nccl_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses) {
+  const vram__nccl_links *l = vram__nccl_links_of(cc);
+  const uint64_t peers = ranks ? vram__nccl_least(ranks, VRAM__NCCL_NODE) - 1 : 0;
+  const uint64_t sharp = ranks < 3 ? 0 : (peers + 1) * VRAM__NCCL_NVLS;
+  vram_bounds b = {0, 0, 0};
+  if (ranks < 2)
+    return b;
+  if (uses & VRAM_NCCL_COLLECTIVES) {
+    b.lower += l->least * VRAM__NCCL_PAIR;
+    b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
+    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
+               (l->nvls ? l->most : 0) * sharp;
+  }
+  if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
+    const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
+    const uint64_t to = all ? peers : vram__nccl_least(peers, 2);
+    b.lower += (l->least != 0) * (all ? to : 1) * VRAM__NCCL_PAIR;
+    b.expected += to * l->pair * VRAM__NCCL_PAIR;
+    b.upper += to * l->most * VRAM__NCCL_PAIR_MOST + UINT64_C(2) * l->most * VRAM__NCCL_NETWORK;
+    if (all && ranks > VRAM__NCCL_NODE)
+      b.upper = vram__sum_or_overflow(
+          b.upper, vram__product_or_overflow((ranks - VRAM__NCCL_NODE) * VRAM__NCCL_NET_CHANNELS,
+                                             VRAM__NCCL_RECEIVE));
+  }
+  return b;
+}
+
+static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
+  a.lower = vram__sum_or_overflow(a.lower, b.lower);
+  a.expected = vram__sum_or_overflow(a.expected, b.expected);
+  a.upper = vram__sum_or_overflow(a.upper, b.upper);
+  return a;
+}
+
+/* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
+   are several, the one of the whole world is at least there to ask, and has buffers once it was
+   used (barrier, broadcast_object_list). */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  vram_bounds sum = {0, 0, 0};
+  uint32_t i, used = 0;
+  uint32_t size[6];
+  static const uint8_t uses[6] = {
+      VRAM_NCCL_COLLECTIVES,                        /* copies */
+      VRAM_NCCL_COLLECTIVES,                        /* of the wrapper */
+      VRAM_NCCL_COLLECTIVES,                        /* tp */
+      VRAM_NCCL_NEIGHBOURS,                         /* pp */
+      VRAM_NCCL_COLLECTIVES | VRAM_NCCL_ALL_TO_ALL, /* cp: gradients of keys and values rotate */
+      VRAM_NCCL_ALL_TO_ALL,                         /* ep */
+  };
+  if (!p)
+    return sum;
+  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
+  for (i = 0; i < 6; i++) {
+    used += size[i] > 1;
+    sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
+  }
+  if (used > 1)
+    sum.upper = vram__sum_or_overflow(
+        sum.upper,
+        vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
+  return sum;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -43052,8 +45278,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -43158,8 +45384,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -43314,9 +45540,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
