@@ -1,4 +1,4 @@
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 #include "core/core.h"
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */

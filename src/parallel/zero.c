@@ -150,11 +150,16 @@ static void vram__zero_partition(vram__step *s) {
 }
 
 /* The optimizer has those of this rank. */
-static void vram__zero_own(vram__step *s) {
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__zero *z = vram__zero_of(s);
   const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
-  s->leaf.own = z->order + (rank < z->ranks ? z->begin[rank] : 0);
-  s->leaf.nown = rank < z->ranks ? z->begin[rank + 1] - z->begin[rank] : 0;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
 }
 
 /* ---- parameters_as_bucket_view */
@@ -216,15 +221,12 @@ static void vram__zero_construct(vram__step *s) {
   ddp.construct(s);
   if (!s->failed)
     vram__zero_partition(s);
-  if (!s->failed)
-    vram__zero_own(s);
 }
 
 static void vram__zero_restore(vram__step *s) {
   const vram__wrapper ddp = vram__zero_ddp();
   ddp.restore(s);
   vram__zero_restore_buckets(s);
-  vram__zero_own(s);
 }
 
 VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
@@ -235,4 +237,6 @@ VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
   w->construct = vram__zero_construct;
   w->optimizer_made = vram__zero_build_buckets;
   w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->partial = 1;
 }

@@ -109,7 +109,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal || s->leaf.own ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->partial) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -147,17 +147,16 @@ static const vram_node *vram__optim_head(const vram__step *s) {
 
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
-  uint32_t k, n = 0;
+  uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
-    for (k = 0; k < (s->leaf.own ? s->leaf.nown : s->leaf.parameters); k++) {
-      const uint32_t i = s->leaf.own ? s->leaf.own[k] : k;
+    for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
@@ -179,6 +178,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return s->wrapper && s->wrapper->optim_params ? s->wrapper->optim_params(s, p, with_grad)
+                                                : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -232,7 +236,9 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master && !s->leaf.own ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !(s->wrapper && s->wrapper->partial)
+              ? &s->optim_all
+              : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -324,7 +330,6 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
 
 /* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
 static void vram__optim_clip_all(vram__step *s) {
-  const uint32_t *own = s->leaf.own;
   const uint64_t used = s->used;
   vram__optim_config c;
   vram__optim_bytes b;
@@ -334,9 +339,7 @@ static void vram__optim_clip_all(vram__step *s) {
   if (!c.clip)
     return;
   c.clips_only = 1;
-  s->leaf.own = NULL;
-  n = vram__optim_params(s, s->optim, 1);
-  s->leaf.own = own;
+  n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -349,8 +352,10 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (vram__in_backward_is(s->o))
     return;
-  if (s->leaf.own)
+  if (s->wrapper && s->wrapper->partial)
     vram__optim_clip_all(s);
-  n = s->leaf.all_had && !s->leaf.own ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters && !s->leaf.own);
+  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
+          ? s->leaf.parameters
+          : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !(s->wrapper && s->wrapper->partial));
 }
