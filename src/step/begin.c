@@ -16,7 +16,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  r->requested_bytes = s->count.requested + s->count.late;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -32,7 +32,8 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + s->count.late;
+  s->count.late = 0;
   s->node = NULL;
 }
 
@@ -73,7 +74,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -123,10 +126,16 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   return 0;
 }
 
+/* The wrapper puts what modules own where it belongs: here it takes no memory. */
+static int vram__step_is_put_apart(const vram__step *s) { return s->wrapper && s->wrapper->put; }
+
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (vram__step_is_put_apart(s))
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(
+        s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -134,7 +143,7 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !vram__step_is_put_apart(s);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
@@ -215,6 +224,8 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
   s->r->buffers_bytes = o.buffers_bytes;
+  if (vram__step_is_put_apart(s))
+    s->wrapper->put(s, &o);
   for (i = 0; i < 2; i++)
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);

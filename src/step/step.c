@@ -246,6 +246,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -300,6 +301,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -440,6 +442,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
+    VRAM__WRAPPER_DO(s, optimizing);
     vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
@@ -519,7 +522,8 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(
+      vram__product_or_overflow(r->inputs_bytes, s->o->pinned), s->pinned);
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
