@@ -56,15 +56,21 @@ typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
-                                           device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
-  void (*backward_end)(vram__step *s);  /* in backward's final callback */
-  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimized)(vram__step *s); /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
