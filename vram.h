@@ -13271,7 +13271,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -13361,7 +13362,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13568,6 +13569,9 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
@@ -14079,7 +14083,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -17467,6 +17471,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);
@@ -36396,6 +36401,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,
@@ -36557,15 +36578,21 @@ typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
-                                           device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
-  void (*backward_end)(vram__step *s);  /* in backward's final callback */
-  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimized)(vram__step *s); /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -38588,6 +38615,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -38609,6 +38638,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 
@@ -38842,8 +38873,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -38926,7 +38957,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -40056,8 +40090,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -40065,12 +40102,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -40142,6 +40181,8 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
@@ -40520,7 +40561,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
-  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -40843,6 +40883,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
+  if (s->wrapper && s->wrapper->optim_params)
+    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -41014,7 +41056,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (s->leaf.accumulated)
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
+          ? s->leaf.parameters
+          : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
 }
 
@@ -42705,7 +42749,8 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
@@ -43025,6 +43070,24 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 }
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
+
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
 
@@ -43475,6 +43538,1148 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (round)
+    name.round = round->round + 1;
+  else
+    name.span.len = vram__unit_prefix(label);
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}
+
+/* >>parallel/fsdp    what fully_shard keeps */
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);
+
+/* >>parallel/fsdp    fully_shard: parameters are gathered for a unit at a time
+   (torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _fsdp_param_group.py, _fsdp_param.py,
+   _fsdp_collectives.py, to whose functions names here refer) */
+
+/* Bytes of the parameter's elements while it is gathered. */
+static uint32_t vram__fsdp_item(const vram__fsdp *d, const vram__fsdp_param *f) {
+  return vram__dtype_size(d->mp ? d->mp : f->dtype);
+}
+
+/* What copies of parts need a table for: 2,048 bytes are one block's. */
+static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
+  return vram__div_up_u64(bytes, 2048 * each);
+}
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old_cat = s->cat, old_stream = s->stream;
+  uint32_t slot;
+  s->cat = cat;
+  s->stream = stream;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old_cat;
+  s->stream = old_stream;
+  return slot;
+}
+
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__fsdp_free(s, &slot);
+}
+
+/* ---- gathering */
+
+/* Ranks that hold the group's parameters now. */
+static uint32_t vram__fsdp_ranks(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? d->post : d->shards;
+}
+
+/* Elements of this rank's part of them. */
+static uint64_t vram__fsdp_part(const vram__fsdp *d, const vram__fsdp_group *g,
+                                const vram__fsdp_param *f) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? f->padded * d->shards / d->post : f->padded;
+}
+
+/* _get_param_all_gather_inputs with the shards on the host: one copy of each goes to the device,
+   and is cast there. They go from the last to the first. */
+static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
+                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    f->post = stored;
+    if (d->mp && d->mp != f->dtype) {
+      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                               VRAM__FSDP_GATHER);
+      vram__fsdp_free(s, &stored);
+    }
+  }
+  return 0;
+}
+
+static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp && g->first < g->end && d->mp != d->param[g->first].dtype;
+}
+
+/* FSDPParamGroup.unshard, foreach_all_gather */
+static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
+  uint64_t bytes = 0;
+  uint32_t i, flat = 0;
+  if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
+    return;
+  if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
+    g->gathered = VRAM__OWN_WEIGHTS;
+    return;
+  }
+  for (i = g->first; i < g->end; i++)
+    bytes += vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i);
+  if (upload)
+    vram__fsdp_upload(s, g);
+  else if (vram__fsdp_casts(d, g) && !d->offload)
+    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
+  vram__fsdp_free(s, &flat);
+  for (i = g->end; upload && i-- > g->first;)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
+   bytes, at most twice as many blocks as the device runs at once; several tiles go to one block. */
+static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t ranks = vram__fsdp_ranks(d, g);
+  const uint64_t most = (uint64_t)s->device.sm * s->device.threads / 128 * 2;
+  uint64_t blocks = 0, each = 1, root;
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
+  each = vram__div_up_u64(blocks * ranks, most);
+  each += !each;
+  for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
+    root++;                                           /* the part */
+  each = vram__div_up_u64(each, root);
+  for (blocks = 0, i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
+  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+}
+
+/* FSDPParamGroup.wait_for_unshard */
+static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  uint32_t i, cast = 0;
+  if (!g->gathered)
+    return;
+  if (g->training == VRAM__FSDP_FORWARD)
+    vram__fsdp_free(s, &d->kept);
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
+      uint32_t before = cast;
+      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp_free(s, &before);
+    }
+    if (!f->whole)
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+  }
+  vram__fsdp_free(s, &cast);
+  if (ranks > 1)
+    vram__fsdp_split_table(s, g);
+  else
+    g->gathered = 0;
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+  g->state = VRAM__FSDP_WHOLE;
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+    d->kept = g->gathered;
+    g->gathered = 0;
+  } else
+    vram__fsdp_free(s, &g->gathered);
+}
+
+/* FSDPParamGroup.reshard */
+static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const int forward = g->training == VRAM__FSDP_FORWARD;
+  const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
+  uint32_t i;
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (post)
+      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                               VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &f->whole);
+  }
+  g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
+}
+
+/* The units in front of unit k, or behind it, that are gathered ahead of time. */
+static void vram__fsdp_prefetch(vram__step *s, uint32_t k, int forward) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 1; i <= s->o->parallel->prefetch && k; i++) {
+    if (forward ? k + i >= d->ngroup : i >= k)
+      return;
+    vram__fsdp_unshard(s, d->group + (forward ? k + i : k - i));
+  }
+}
+
+/* Did the caller say which units are gathered ahead in backward? (FSDPState._pre_backward) */
+static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
+  return s->o->parallel->prefetch && k > 1;
+}
+
+/* ---- forward */
+
+/* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
+}
+
+/* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
+   had. */
+static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t i;
+  for (i = 0; i < g->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    g->given[i] = *t;
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+  }
+}
+
+static void vram__fsdp_register(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  if (g->first == g->end || !s->grad)
+    return;
+  for (i = 0; i < g->nin; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (!n || !(f = vram__tape_record_raw(s, VRAM__K_unit, n, n, 0)))
+    return;
+  f->aux = k;
+  for (i = n = 0; i < g->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t, y;
+    if (!vram__tensor_wants_grad(s, *t))
+      continue;
+    vram__tape_edge_from(s, f, n, *t);
+    y = vram__tensor_alias(s, *t, t->d);
+    vram__grad_fn_set_output(s, f, n++, &y);
+    vram__tensor_release(s, *t);
+    *t = y;
+  }
+}
+
+static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  uint32_t i;
+  for (i = g->nin; i-- > 0;) { /* a tuple lets go of its last one first */
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    vram__tensor_release(s, *t);
+    *t = g->given[i];
+  }
+}
+
+/* FSDPState._pre_forward */
+static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__fsdp_take_inputs(s, k);
+  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_register(s, k);
+  vram__fsdp_prefetch(s, k, 1);
+}
+
+/* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
+static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram__tensor t = s->variable[s->name_of[v->index]].t;
+  const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
+  if (!vram__is_grad_fn(fn))
+    return;
+  if (d->nhook == d->hook_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__grad_fn_at(s, fn)->hooked = 1;
+  d->hook[d->nhook].fn = fn;
+  d->hook[d->nhook++].group = k;
+}
+
+/* FSDPState._post_forward */
+static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first < g->end) {
+    vram__fsdp_reshard(s, g);
+    d->order[d->norder++] = k;
+    g->at = d->norder;
+  }
+  g->training = VRAM__FSDP_IDLE;
+}
+
+/* The unit returns: its caller gets the outputs, and what ended in it ends now. */
+static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const vram_value *last = NULL;
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_post_forward(s, k);
+  for (n = g->run.first; n != g->run.last->next && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last > g->run.last->index && s->name_of[n->out[i].index] != s->g->nvalue) {
+        last = &n->out[i];
+        vram__fsdp_hook_on(s, last, k);
+      }
+  vram__fsdp_return_inputs(s, k);
+  if (last) {
+    const vram__tensor old = d->output;
+    d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
+    if (old.d)
+      vram__tensor_release(s, old);
+  }
+  for (i = 0; i < g->ndropped; i++)
+    vram__variable_unname(s, g->dropped[i]);
+}
+
+/* The module's forward: units are called, the root does what is between them. */
+VRAM__FN void vram__fsdp_forward(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n = s->g->first, *end;
+  uint32_t k, at = 0, behind;
+  for (k = 1; n && !s->failed; n = end) {
+    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+      behind = s->call.range[behind].behind;
+    if (unit) {
+      s->node = n;
+      vram__fsdp_pre_forward(s, k);
+      s->outside = n->index + 1;
+    }
+    if (!s->failed)
+      vram__checkpoint_parts(s, n, end, at, behind);
+    s->outside = 0;
+    if (unit && !s->failed)
+      vram__fsdp_unit_end(s, k++);
+    at = behind;
+  }
+}
+
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+  d->nhook = d->norder = 0;
+  d->output.d = NULL;
+  vram__fsdp_pre_forward(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (d->output.d)
+    vram__tensor_release(s, d->output);
+  d->output.d = NULL;
+  vram__fsdp_post_forward(s, 0);
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+        vram__fsdp_hook_on(s, n->out + i, 0);
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+/* ---- backward */
+
+/* The dtype in which gradients arrive: that in which they are made, which a further one is added
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (l)
+      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
+                                                                                             : wait;
+  }
+}
+
+/* FSDPParamGroup.pre_backward */
+static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
+    return;
+  g->training = VRAM__FSDP_PRE_BACKWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_expect(s, g);
+  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
+    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->at = 0;
+}
+
+/* The record fn, which made outputs of units, is about to run backward. */
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nhook && !s->failed; i++)
+    if (d->hook[i].fn == fn) {
+      vram__fsdp_pre_backward_of(s, d->hook[i].group);
+      if (vram__fsdp_prefetches(s, d->hook[i].group))
+        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+    }
+}
+
+/* The gradients that wait for a later micro-batch do so in their own dtype. */
+static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+      continue;
+    {
+      const vram__tensor old = l->grad;
+      const uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_GRADIENTS;
+      l->grad = vram__tensor_empty(s, old.d, wait);
+      s->cat = cat;
+      vram__tensor_release(s, old);
+    }
+  }
+  vram__fsdp_reshard(s, g);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
+   (aten/src/ATen/native/cuda/TensorShape.cu) */
+static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
+                              uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
+  const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
+  const uint64_t bytes = elements * vram__dtype_size(dt);
+  uint32_t i, out, grad;
+  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->end; i-- > g->first;) {
+    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
+    if (l && l->grad.d) {
+      vram__tensor_release(s, l->grad);
+      l->grad = vram__tensor_none();
+      l->let_go = d->param[i].had = 1;
+    }
+  }
+  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
+  if (dt != stored) {
+    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    if (d->copies > 1)
+      g->reduced = out;
+    else
+      vram__fsdp_free(s, &out);
+  }
+  if (d->offload || g->grad) /* on the host, or added to what is there */
+    vram__fsdp_free(s, &grad);
+  else {
+    g->grad = grad;
+    g->grad_bytes = elements * vram__dtype_size(stored);
+  }
+}
+
+/* FSDPParamGroup.post_backward */
+static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint64_t elements = 0, blocks = 0;
+  uint32_t i, n = 0;
+  if (g->first == g->end)
+    return;
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  if (!s->last_batch) {
+    vram__fsdp_leave(s, g);
+    return;
+  }
+  vram__fsdp_reshard(s, g);
+  vram__fsdp_free(s, &d->input);
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
+      continue;
+    n++;
+    elements += f->padded;
+    blocks += vram__fsdp_blocks(f->padded * vram__dtype_size(d->reduce ? d->reduce : f->dtype), 1);
+  }
+  if (!n)
+    return;
+  vram__fsdp_free(s, &g->reduced);
+  vram__fsdp_reduce(s, g, n, elements, blocks);
+}
+
+/* RegisterPostBackwardFunction.backward: the gradients of the unit's inputs are there. */
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
+  vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
+}
+
+/* FSDPState._root_post_backward_final_callback */
+VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_free(s, &d->group[k].reduced);
+    vram__fsdp_free(s, &d->group[k].gathered);
+    d->group[k].at = 0;
+  }
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_free(s, &d->input);
+}
+
+/* ---- the optimizer, and from step to step */
+
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
+VRAM__FN void vram__fsdp_optimized(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  s->r->gradients_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].had)
+      s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
+}
+
+/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, n = 0;
+  for (i = 0; i < d->nparam; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || d->offload)
+      continue;
+    if (with_grad && !s->leaf.at[f->leaf].let_go &&
+        !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
+      continue;
+    p[n].numel = f->local;
+    p[n].ndim = f->p->d->ndim;
+    p[n].size = f->size;
+    p[n].dtype = f->dtype;
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+/* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
+   (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
+
+static uint64_t vram__fsdp_rows(const vram_param *p, uint32_t shards) {
+  return vram__div_up_u64((uint64_t)p->d->v[0], shards);
+}
+
+static uint64_t vram__fsdp_padded(const vram_param *p, uint32_t shards) {
+  const uint64_t d0 = (uint64_t)p->d->v[0];
+  return d0 ? p->d->numel / d0 * vram__fsdp_rows(p, shards) : 0;
+}
+
+/* torch.chunk along the first axis: the last ranks may have fewer rows, or none. */
+static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank) {
+  const vram_dims *d = f->p->d;
+  const uint64_t rows = vram__fsdp_rows(f->p, shards), d0 = (uint64_t)d->v[0];
+  const uint64_t begin = rows * rank < d0 ? rows * rank : d0;
+  const uint64_t mine = d0 - begin < rows ? d0 - begin : rows;
+  uint32_t i;
+  f->padded = vram__fsdp_padded(f->p, shards);
+  f->local = d0 ? d->numel / d0 * mine : 0;
+  for (i = 0; i < d->ndim; i++)
+    f->size[i] = i ? d->v[i] : (int64_t)mine;
+}
+
+/* ---- which unit has which parameter */
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(units, n);
+    count += run.is_unit;
+    n = run.last->next;
+  }
+  return count;
+}
+
+static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
+
+/* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const vram_node *n;
+  uint64_t in = g->ninput;
+  for (n = g->first; n; n = n->next)
+    in += n->nin;
+  return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
+         in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
+}
+
+/* What comes one after the other in the wrapper's memory. */
+static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)s->wrapped + *used;
+  *used += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* The unit that each parameter is used in, 0: several, or outside of them. */
+static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
+  const vram_node *n = s->g->first;
+  uint32_t i, k = 1;
+  for (i = 0; i < s->g->nparam; i++)
+    owner[i] = VRAM__FSDP_NONE;
+  for (; n; n = n->next) {
+    const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
+    for (i = 0; i < n->nparam; i++) {
+      uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
+      if (to)
+        *to = *to == VRAM__FSDP_NONE || *to == (inside ? k : 0) ? inside ? k : 0 : 0;
+    }
+    k += inside && n == d->group[k].run.last;
+  }
+}
+
+/* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
+static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t k, leaf;
+  const vram_param *p;
+  for (k = 0; k < d->ngroup; k++) {
+    d->group[k].first = d->nparam;
+    for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
+      vram__fsdp_param *f = d->param + d->nparam;
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+        continue;
+      vram__memory_zero(f, sizeof *f);
+      f->p = p;
+      f->leaf = p->kind == VRAM__PARAM ? leaf : VRAM__FSDP_NONE;
+      f->group = k;
+      f->dtype = vram__param_dtype(s, p);
+      vram__fsdp_shard(f, d->shards, rank);
+      d->nparam++;
+    }
+    d->group[k].end = d->nparam;
+  }
+}
+
+/* The values from outside that the unit uses, and those whose last line is in it. */
+static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
+                                  uint64_t *used) {
+  vram__fsdp_group *g = d->group + k;
+  const vram_node *n, *end = k ? g->run.last->next : NULL;
+  const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
+  const vram_value **at;
+  uint32_t i, j, m;
+  g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (i = 0; !k && i < s->g->ninput; i++)
+    at[g->nin++] = s->g->input[i];
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+        seen[v->index] = k;
+        at[g->nin++] = v;
+      }
+    }
+  vram__fsdp_take(s, used, g->nin * sizeof *at);
+  g->given = (vram__tensor *)vram__fsdp_take(s, used, g->nin * sizeof *g->given);
+  g->dropped = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
+          (s->call.nrange && vram__step_is_captured(v)))
+        continue;
+      for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
+        ;
+      if (j && at[j - 1] == v)
+        continue;
+      for (m = g->ndropped++; m > j; m--)
+        at[m] = at[m - 1];
+      at[j] = v;
+    }
+  vram__fsdp_take(s, used, g->ndropped * sizeof *at);
+}
+
+/* Everything that stays as it is from one step to the next. */
+static void vram__fsdp_make(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const vram_words units = vram__fsdp_words(s->o);
+  const vram_node *n = s->g->first;
+  uint64_t used = (sizeof *d + 7) / 8 * 8;
+  uint32_t *owner, k, i;
+  vram__memory_zero(d, sizeof *d);
+  d->shards = p->dp ? p->dp : 1;
+  d->copies = p->copies ? p->copies : 1;
+  d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
+  d->mp = p->mp;
+  d->reduce = p->reduce;
+  d->offload = p->cpu_offload;
+  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
+  d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
+  d->hook_room = 2 * s->g->nvalue;
+  d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
+  owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
+  vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
+  for (k = 1; n; n = n ? n->next : NULL) {
+    const vram__unit_run run = vram__units_run(units, n);
+    if (run.is_unit)
+      d->group[k++].run = run;
+    n = run.last;
+  }
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
+  vram__fsdp_owners(s, d, owner);
+  vram__fsdp_put_params(s, d, owner);
+  for (i = 0; i < s->g->nvalue; i++)
+    owner[i] = 0;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_put_values(s, d, k, owner, &used);
+}
+
+/* ---- construction */
+
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const vram_param *p;
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+    }
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
+        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+        vram__replay_get(s, bytes, 0);
+      }
+    }
+  }
+}
+
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  if (s->nth == 1)
+    vram__fsdp_make(s);
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
+    f->whole = f->post = f->shard = f->had = 0;
+    o->params_bytes += bytes;
+    if (d->offload)
+      continue;
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
+    if (f->leaf != VRAM__FSDP_NONE)
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
+}
+
+/* What the step before left: a storage of gradients for each group that had some. */
+static void vram__fsdp_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- what fully_shard refuses */
+
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const uint32_t shards = p->dp ? p->dp : 1;
+  const vram_param *q;
+  if (!o->train)
+    return "fully_shard is played for training";
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+    return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
+    return "If passing reshard_after_forward as an int, it should be a factor of the shards";
+  for (q = g->param_first; q; q = q->next) {
+    uint64_t weight;
+    if (q->kind == VRAM__BUFFER)
+      continue;
+    if (!q->d->ndim)
+      return "Shard dim 0 is invalid for 0D tensor";
+    if (!(q->d->flags & VRAM__CONTIG))
+      return "FSDP does not support non-contiguous parameters yet";
+    if (vram__param_quantised(q, &weight))
+      return "fully_shard of quantised weights is not played";
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      return "fully_shard of recurrent nets is not played: their weights are one tensor";
+  }
+  return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -43483,6 +44688,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
+    return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
   }
@@ -43529,9 +44737,9 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
 enum {
-  VRAM__NCCL_NODE = 8,   /* ranks of a node */
-  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
-                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
   VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
 };
 
@@ -43571,8 +44779,10 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
-    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
-               (l->nvls ? l->most : 0) * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
   }
   if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
     const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
