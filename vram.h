@@ -3711,6 +3711,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -3736,6 +3739,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
@@ -5438,15 +5442,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -5504,8 +5511,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;
@@ -5617,6 +5626,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
     VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
 
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
@@ -6219,6 +6236,42 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
   while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
     i++;
   return (vram_rules)i;
+}
+
+/* >>core/context    what a CUDA context takes of a device before any kernel is loaded */
+
+/* CUDA programming guide, compute capabilities: resident threads of a multiprocessor. */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc) {
+  return cc == 75 ? 1024 : (cc > 80 && cc < 90) || cc >= 110 ? 1536 : 2048;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+/* The driver sets local memory aside for each thread that the multiprocessors can have: a stack of
+   1 KiB (CUDA programming guide, cudaLimitStackSize) and what its own calls need, 1.5 KiB at least,
+   at most the next power of two. Beside it there is room for what a multiprocessor holds when its
+   work is put aside, registers and shared memory, at most 512 KiB, and from a module's first printf
+   and malloc on their 1 and 8 MiB (cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize).
+   Expected is a straight line through processes that only have a context, 1,900 bytes a thread and
+   29.75 MiB: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+   tools/published_beside.csv has 25 more. */
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm) {
+  const uint64_t threads = sm * vram__device_threads(cc), driver = 31195136;
+  vram_bounds c;
+  c.lower = threads * 1536;
+  c.expected = threads * 1900 + driver;
+  c.upper = threads * 2048 + sm * (UINT64_C(512) << 10) + driver + (UINT64_C(9) << 20);
+  return c;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -13176,18 +13229,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
@@ -14272,7 +14319,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+    {{1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
@@ -41569,11 +41616,8 @@ VRAM_API const char *vram_setup_name(vram_setup setup) {
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -41582,7 +41626,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
@@ -42436,18 +42480,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -42456,7 +42488,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -72979,20 +73011,28 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
    fattn-common.cuh (parts of a result), common.cuh (cuBLAS's workspace).
    Copies of quantised caches that flash attention needs are in the compute buffer. */
 
-/* CUDA context and loaded kernels, published: 100 MiB of a bare context and 170 with kernels
-   (dogkeeper886/ollama37 issue 183); llama.cpp's "unaccounted", with pool and cuBLAS in it: 133 MiB
-   on an RTX PRO 6000, 153 on 8 GB, 174 on a GTX 1080, 451 and 456 on RTX 4090 (llama.cpp pull
-   15860). */
-#define VRAM__BESIDE_CONTEXT_LOW (UINT64_C(100) << 20)
-#define VRAM__BESIDE_CONTEXT_HIGH (UINT64_C(512) << 20)
+/* ggml-cuda's code for one architecture is 97 MiB, instructions, constants and tables (sm_75 in two
+   published builds of 2026, cyllama-cuda12 0.2.18 and inferna-cuda12 0.7.0: 6,537 kernels and more,
+   whose stacks take 272 bytes at most, so that local memory stays as it is), and with cuBLAS's as
+   many as a step has of them. They are loaded one by one, so that this is an upper bound from CUDA
+   12.2 on, where that is the default. */
+#define VRAM__BESIDE_CODE ((UINT64_C(97) << 20) + VRAM__CONTEXT_LAZY_KERNELS)
 /* One graph of all nodes; published of vLLM: 1.62 GiB for 67 graphs, 25 MiB each. */
 #define VRAM__BESIDE_GRAPHS (UINT64_C(64) << 20)
 #define VRAM__BESIDE_STEP (UINT64_C(1) << 21) /* cuMemGetAllocationGranularity */
-#define VRAM__BESIDE_SM UINT64_C(192)         /* multiprocessors: no device has more */
+#define VRAM__BESIDE_SM 192                   /* multiprocessors: no device has more */
+/* Host memory that is pinned has an entry of 8 bytes for each 4 KiB in every device's page tables:
+   346,468 MiB of weights took 678 MiB more of each of four devices than the same file mapped
+   (--no-mmap, published of GLM-5.2). */
+#define VRAM__BESIDE_PINNED 512
 
+/* One device and its pool. */
 typedef struct vram__beside {
   const vram__llama *l;
-  uint64_t low[VRAM_LLAMA_MAX_DEVICES], high; /* of the pool */
+  int32_t device;
+  uint32_t cc, sm; /* sm: at most */
+  uint64_t low, high;
+  uint8_t uses_cublas;
 } vram__beside;
 
 static uint64_t vram__beside_times(uint64_t a, uint64_t b, uint64_t c) {
@@ -73007,15 +73047,15 @@ static int vram__beside_is_mmq(vram_dtype t) {
 /* Rows of a multiplication as 4 numbers of scales behind 128 of a byte; half as wide where a device
    takes FP4 as it is. */
 static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, uint64_t rows,
-                                   uint64_t columns, uint64_t experts, int32_t device) {
+                                   uint64_t columns, uint64_t experts, int is_here) {
   const int is_fp4 = t->dtype == VRAM_MXFP4 || t->dtype == VRAM_NVFP4;
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + UINT64_C(128) * 128 * 4 * s->sm;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
-  if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
-    s->low[device] = is_fp4 ? bytes / 2 : bytes;
+  if (is_here && (is_fp4 ? bytes / 2 : bytes) > s->low)
+    s->low = is_fp4 ? bytes / 2 : bytes;
   if (high > s->high)
     s->high = high;
 }
@@ -73039,23 +73079,28 @@ static void vram__beside_matrix(vram__beside *s, const vram_file_tensor *t) {
   const int is_expert = experts > 1 && l->n_expert_used > 0;
   const uint64_t rows = vram__product_or_overflow(l->n_ubatch, is_expert ? l->n_expert_used : 1);
   int32_t device = -1;
+  int is_here;
   if (!columns || (vram__llama_holds(t, "embd") && !l->is_tied) ||
       vram__llama_device(l, t, &device, NULL))
     return;
+  is_here = device == s->device;
   if (vram__llama_holds(t, "output.weight") && !vram__llama_holds(t, "attn_output"))
-    device = -1; /* rows of logits may be few */
+    is_here = 0; /* rows of logits may be few */
   if (vram__beside_is_mmq(t->dtype))
-    vram__beside_quantised(s, t, rows, columns, experts, device);
-  else
+    vram__beside_quantised(s, t, rows, columns, experts, is_here);
+  else {
     vram__beside_converted(s, t, rows, columns, (uint64_t)t->size[t->ndim - 2], is_expert);
+    s->uses_cublas |= (uint8_t)is_here;
+  }
 }
 
 /* Flash attention: parts of the results of 4 blocks of 64 rows on each multiprocessor. Without it:
    queries, keys and scores of a layer once more. */
-static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_layer *y) {
+static uint64_t vram__beside_attention(const vram__beside *s, const vram__llama_layer *y) {
+  const vram__llama *const l = s->l;
   uint64_t keys;
   if (l->flash_attention)
-    return vram__beside_times(VRAM__BESIDE_SM * 4 * 64, (uint64_t)y->head_v + 4, 4);
+    return vram__beside_times((uint64_t)s->sm * 4 * 64, (uint64_t)y->head_v + 4, 4);
   keys = vram__beside_times((uint64_t)y->head_k * y->n_head_kv, l->n_ctx, 4);
   return vram__sum_or_overflow(
       keys,
@@ -73067,26 +73112,72 @@ static uint64_t vram__beside_states(const vram__llama *l) {
   return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
-VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
-  const uint64_t workspace = UINT64_C(1) << (l->options->cc >= 90 ? 25 : 22); /* of cuBLAS */
+static void vram__beside_pool(vram__beside *s) {
   const vram_file_tensor *t;
-  vram__beside s;
   uint32_t i;
+  for (t = s->l->file->tensor_first; t; t = t->next)
+    if (t->ndim >= 2)
+      vram__beside_matrix(s, t);
+  for (i = 0; i < s->l->n_layer; i++) {
+    const uint64_t bytes = vram__beside_attention(s, s->l->layer + i);
+    s->high = bytes > s->high ? bytes : s->high;
+  }
+  s->high = vram__sum_or_overflow(s->high, vram__beside_states(s->l));
+}
+
+/* Entries of page tables for what the host pins: always its compute and output buffers, and the
+   weights unless they are mapped. */
+static void vram__beside_pinned(const vram_llama_report *r, uint64_t *always, uint64_t *most) {
+  uint32_t i;
+  *always = r->output_bytes;
+  *most = 0;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].device < 0) {
+      *always = vram__sum_or_overflow(*always, r->buffer[i].compute_bytes);
+      *most = vram__sum_or_overflow(*most, r->buffer[i].model_bytes);
+    }
+  *most = vram__sum_or_overflow(*most, *always) / VRAM__BESIDE_PINNED;
+  *always /= VRAM__BESIDE_PINNED;
+}
+
+/* The context of a device of which only the capability is known: of any multiprocessors. */
+static vram_bounds vram__beside_context(const vram__beside *s, const vram_gpu *gpu) {
+  vram_bounds c = vram__context_bare(s->cc, gpu ? gpu->sm : vram__device_usual_sm(s->cc));
+  if (!gpu) {
+    c.lower = vram__context_bare(s->cc, 0).lower;
+    c.upper = vram__context_bare(s->cc, s->sm).upper;
+  }
+  return c;
+}
+
+static void vram__beside_device(const vram__llama *l, uint32_t i, vram_llama_report *r) {
+  const vram_llama_options *const o = l->options;
+  const vram_gpu *const gpu = o->gpu[1] ? o->gpu[i] : o->gpu[0];
+  uint64_t workspace, pinned, pinned_most;
+  vram_bounds c;
+  vram__beside s;
   vram__memory_zero(&s, sizeof s);
   s.l = l;
-  for (t = l->file->tensor_first; t; t = t->next)
-    if (t->ndim >= 2)
-      vram__beside_matrix(&s, t);
-  for (i = 0; i < l->n_layer; i++) {
-    const uint64_t bytes = vram__beside_attention(l, l->layer + i);
-    s.high = bytes > s.high ? bytes : s.high;
-  }
-  s.high = vram__sum_or_overflow(s.high, vram__beside_states(l));
-  for (i = 0; i < l->ndevice; i++) {
-    r->beside_low[i] = vram__sum_or_overflow(VRAM__BESIDE_CONTEXT_LOW, s.low[i]);
-    r->beside_high[i] = vram__sum_or_overflow(
-        VRAM__BESIDE_CONTEXT_HIGH + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace, s.high);
-  }
+  s.device = (int32_t)i;
+  s.cc = gpu ? gpu->cc : o->cc ? o->cc : 89;
+  s.sm = gpu ? gpu->sm : VRAM__BESIDE_SM;
+  s.uses_cublas = !l->flash_attention;
+  vram__beside_pool(&s);
+  vram__beside_pinned(r, &pinned, &pinned_most);
+  workspace = UINT64_C(1) << (s.cc >= 90 ? 25 : 22);
+  c = vram__beside_context(&s, gpu);
+  r->context_bare[i] = c;
+  c.expected += VRAM__CONTEXT_LAZY_KERNELS + pinned + (s.uses_cublas ? workspace : 0);
+  c.upper += VRAM__BESIDE_CODE + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace + pinned_most;
+  r->beside[i].lower = vram__sum_or_overflow(c.lower, s.low);
+  r->beside[i].expected = vram__sum_or_overflow(c.expected, s.low);
+  r->beside[i].upper = vram__sum_or_overflow(c.upper, s.high);
+}
+
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->ndevice; i++)
+    vram__beside_device(l, i, r);
 }
 
 /* >>llama/pattern    is a regular expression found in the name of a tensor?
