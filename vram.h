@@ -1950,6 +1950,9 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
+#define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -3414,6 +3417,31 @@ typedef struct vram_parallel_place {
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
+
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
@@ -3684,6 +3712,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -3709,6 +3740,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
@@ -5411,15 +5443,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -5477,8 +5512,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;
@@ -5590,6 +5627,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
     VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
 
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
@@ -6192,6 +6237,42 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
   while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
     i++;
   return (vram_rules)i;
+}
+
+/* >>core/context    what a CUDA context takes of a device before any kernel is loaded */
+
+/* CUDA programming guide, compute capabilities: resident threads of a multiprocessor. */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc) {
+  return cc == 75 ? 1024 : (cc > 80 && cc < 90) || cc >= 110 ? 1536 : 2048;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+/* The driver sets local memory aside for each thread that the multiprocessors can have: a stack of
+   1 KiB (CUDA programming guide, cudaLimitStackSize) and what its own calls need, 1.5 KiB at least,
+   at most the next power of two. Beside it there is room for what a multiprocessor holds when its
+   work is put aside, registers and shared memory, at most 512 KiB, and from a module's first printf
+   and malloc on their 1 and 8 MiB (cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize).
+   Expected is a straight line through processes that only have a context, 1,900 bytes a thread and
+   29.75 MiB: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+   tools/published_beside.csv has 25 more. */
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm) {
+  const uint64_t threads = sm * vram__device_threads(cc), driver = 31195136;
+  vram_bounds c;
+  c.lower = threads * 1536;
+  c.expected = threads * 1900 + driver;
+  c.upper = threads * 2048 + sm * (UINT64_C(512) << 10) + driver + (UINT64_C(9) << 20);
+  return c;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -13149,18 +13230,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
@@ -13244,7 +13319,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -13334,7 +13410,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13543,9 +13619,11 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
-  uint64_t pinned;          /* bytes of the host's memory that the wrapper has pinned */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -14056,7 +14134,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -14245,7 +14323,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+    {{1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
@@ -17444,6 +17522,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);
@@ -36373,6 +36452,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,
@@ -36535,23 +36630,23 @@ typedef struct vram__wrapper {
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
-  void (*put)(vram__step *s, vram__owned *o); /* the wrapper puts parameters and buffers where they
-                                           belong: changes the sums of what is on the device
-                                           before. NULL: all of the module is there */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
   void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
-  uint32_t (*optim_params)(vram__step *s, vram__optim_param *p,
-                           int with_grad); /* what the optimizer has, at most as many as there are
-                                           trainable parameters; all, or those with a gradient */
-  void (*optimizing)(vram__step *s);       /* before optimizer.step(): clips gradients, too */
-  void (*optimized)(vram__step *s);        /* behind optimizer.step() */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -38574,6 +38669,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -38595,6 +38692,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 
@@ -38828,8 +38927,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -38912,7 +39011,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -40043,16 +40145,13 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   return 0;
 }
 
-/* The wrapper puts what modules own where it belongs: here it takes no memory. */
-static int vram__step_is_put_apart(const vram__step *s) { return s->wrapper && s->wrapper->put; }
-
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  if (vram__step_is_put_apart(s))
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
     *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
   else
-    *t = vram__leaf_existing_gradient(
-        s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -40060,12 +40159,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2 && !vram__step_is_put_apart(s);
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -40137,12 +40238,12 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
   s->r->buffers_bytes = o.buffers_bytes;
-  if (vram__step_is_put_apart(s))
-    s->wrapper->put(s, &o);
   for (i = 0; i < 2; i++)
     vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
@@ -40519,7 +40620,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
-  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -41532,11 +41632,8 @@ VRAM_API const char *vram_setup_name(vram_setup setup) {
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -41545,7 +41642,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
@@ -42399,18 +42496,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -42419,7 +42504,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -42715,8 +42800,8 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__sum_or_overflow(
-      vram__product_or_overflow(r->inputs_bytes, s->o->pinned), s->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
@@ -43036,6 +43121,24 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 }
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
+
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
@@ -43459,6 +43562,10 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   }
   if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
     p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
+  }
   p->copies += !p->copies;
   p->dp += !p->dp;
   p->tp += !p->tp;
@@ -43505,6 +43612,1148 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (round)
+    name.round = round->round + 1;
+  else
+    name.span.len = vram__unit_prefix(label);
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}
+
+/* >>parallel/fsdp    what fully_shard keeps */
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);
+
+/* >>parallel/fsdp    fully_shard: parameters are gathered for a unit at a time
+   (torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _fsdp_param_group.py, _fsdp_param.py,
+   _fsdp_collectives.py, to whose functions names here refer) */
+
+/* Bytes of the parameter's elements while it is gathered. */
+static uint32_t vram__fsdp_item(const vram__fsdp *d, const vram__fsdp_param *f) {
+  return vram__dtype_size(d->mp ? d->mp : f->dtype);
+}
+
+/* What copies of parts need a table for: 2,048 bytes are one block's. */
+static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
+  return vram__div_up_u64(bytes, 2048 * each);
+}
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old_cat = s->cat, old_stream = s->stream;
+  uint32_t slot;
+  s->cat = cat;
+  s->stream = stream;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old_cat;
+  s->stream = old_stream;
+  return slot;
+}
+
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__fsdp_free(s, &slot);
+}
+
+/* ---- gathering */
+
+/* Ranks that hold the group's parameters now. */
+static uint32_t vram__fsdp_ranks(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? d->post : d->shards;
+}
+
+/* Elements of this rank's part of them. */
+static uint64_t vram__fsdp_part(const vram__fsdp *d, const vram__fsdp_group *g,
+                                const vram__fsdp_param *f) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? f->padded * d->shards / d->post : f->padded;
+}
+
+/* _get_param_all_gather_inputs with the shards on the host: one copy of each goes to the device,
+   and is cast there. They go from the last to the first. */
+static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
+                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    f->post = stored;
+    if (d->mp && d->mp != f->dtype) {
+      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                               VRAM__FSDP_GATHER);
+      vram__fsdp_free(s, &stored);
+    }
+  }
+  return 0;
+}
+
+static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp && g->first < g->end && d->mp != d->param[g->first].dtype;
+}
+
+/* FSDPParamGroup.unshard, foreach_all_gather */
+static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
+  uint64_t bytes = 0;
+  uint32_t i, flat = 0;
+  if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
+    return;
+  if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
+    g->gathered = VRAM__OWN_WEIGHTS;
+    return;
+  }
+  for (i = g->first; i < g->end; i++)
+    bytes += vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i);
+  if (upload)
+    vram__fsdp_upload(s, g);
+  else if (vram__fsdp_casts(d, g) && !d->offload)
+    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
+  vram__fsdp_free(s, &flat);
+  for (i = g->end; upload && i-- > g->first;)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
+   bytes, at most twice as many blocks as the device runs at once; several tiles go to one block. */
+static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t ranks = vram__fsdp_ranks(d, g);
+  const uint64_t most = (uint64_t)s->device.sm * s->device.threads / 128 * 2;
+  uint64_t blocks = 0, each = 1, root;
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
+  each = vram__div_up_u64(blocks * ranks, most);
+  each += !each;
+  for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
+    root++;                                           /* the part */
+  each = vram__div_up_u64(each, root);
+  for (blocks = 0, i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
+  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+}
+
+/* FSDPParamGroup.wait_for_unshard */
+static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  uint32_t i, cast = 0;
+  if (!g->gathered)
+    return;
+  if (g->training == VRAM__FSDP_FORWARD)
+    vram__fsdp_free(s, &d->kept);
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
+      uint32_t before = cast;
+      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp_free(s, &before);
+    }
+    if (!f->whole)
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+  }
+  vram__fsdp_free(s, &cast);
+  if (ranks > 1)
+    vram__fsdp_split_table(s, g);
+  else
+    g->gathered = 0;
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+  g->state = VRAM__FSDP_WHOLE;
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+    d->kept = g->gathered;
+    g->gathered = 0;
+  } else
+    vram__fsdp_free(s, &g->gathered);
+}
+
+/* FSDPParamGroup.reshard */
+static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const int forward = g->training == VRAM__FSDP_FORWARD;
+  const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
+  uint32_t i;
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (post)
+      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                               VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &f->whole);
+  }
+  g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
+}
+
+/* The units in front of unit k, or behind it, that are gathered ahead of time. */
+static void vram__fsdp_prefetch(vram__step *s, uint32_t k, int forward) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 1; i <= s->o->parallel->prefetch && k; i++) {
+    if (forward ? k + i >= d->ngroup : i >= k)
+      return;
+    vram__fsdp_unshard(s, d->group + (forward ? k + i : k - i));
+  }
+}
+
+/* Did the caller say which units are gathered ahead in backward? (FSDPState._pre_backward) */
+static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
+  return s->o->parallel->prefetch && k > 1;
+}
+
+/* ---- forward */
+
+/* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
+}
+
+/* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
+   had. */
+static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t i;
+  for (i = 0; i < g->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    g->given[i] = *t;
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+  }
+}
+
+static void vram__fsdp_register(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  if (g->first == g->end || !s->grad)
+    return;
+  for (i = 0; i < g->nin; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (!n || !(f = vram__tape_record_raw(s, VRAM__K_unit, n, n, 0)))
+    return;
+  f->aux = k;
+  for (i = n = 0; i < g->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t, y;
+    if (!vram__tensor_wants_grad(s, *t))
+      continue;
+    vram__tape_edge_from(s, f, n, *t);
+    y = vram__tensor_alias(s, *t, t->d);
+    vram__grad_fn_set_output(s, f, n++, &y);
+    vram__tensor_release(s, *t);
+    *t = y;
+  }
+}
+
+static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  uint32_t i;
+  for (i = g->nin; i-- > 0;) { /* a tuple lets go of its last one first */
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    vram__tensor_release(s, *t);
+    *t = g->given[i];
+  }
+}
+
+/* FSDPState._pre_forward */
+static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__fsdp_take_inputs(s, k);
+  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_register(s, k);
+  vram__fsdp_prefetch(s, k, 1);
+}
+
+/* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
+static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram__tensor t = s->variable[s->name_of[v->index]].t;
+  const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
+  if (!vram__is_grad_fn(fn))
+    return;
+  if (d->nhook == d->hook_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__grad_fn_at(s, fn)->hooked = 1;
+  d->hook[d->nhook].fn = fn;
+  d->hook[d->nhook++].group = k;
+}
+
+/* FSDPState._post_forward */
+static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first < g->end) {
+    vram__fsdp_reshard(s, g);
+    d->order[d->norder++] = k;
+    g->at = d->norder;
+  }
+  g->training = VRAM__FSDP_IDLE;
+}
+
+/* The unit returns: its caller gets the outputs, and what ended in it ends now. */
+static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const vram_value *last = NULL;
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_post_forward(s, k);
+  for (n = g->run.first; n != g->run.last->next && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last > g->run.last->index && s->name_of[n->out[i].index] != s->g->nvalue) {
+        last = &n->out[i];
+        vram__fsdp_hook_on(s, last, k);
+      }
+  vram__fsdp_return_inputs(s, k);
+  if (last) {
+    const vram__tensor old = d->output;
+    d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
+    if (old.d)
+      vram__tensor_release(s, old);
+  }
+  for (i = 0; i < g->ndropped; i++)
+    vram__variable_unname(s, g->dropped[i]);
+}
+
+/* The module's forward: units are called, the root does what is between them. */
+VRAM__FN void vram__fsdp_forward(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n = s->g->first, *end;
+  uint32_t k, at = 0, behind;
+  for (k = 1; n && !s->failed; n = end) {
+    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+      behind = s->call.range[behind].behind;
+    if (unit) {
+      s->node = n;
+      vram__fsdp_pre_forward(s, k);
+      s->outside = n->index + 1;
+    }
+    if (!s->failed)
+      vram__checkpoint_parts(s, n, end, at, behind);
+    s->outside = 0;
+    if (unit && !s->failed)
+      vram__fsdp_unit_end(s, k++);
+    at = behind;
+  }
+}
+
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+  d->nhook = d->norder = 0;
+  d->output.d = NULL;
+  vram__fsdp_pre_forward(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (d->output.d)
+    vram__tensor_release(s, d->output);
+  d->output.d = NULL;
+  vram__fsdp_post_forward(s, 0);
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+        vram__fsdp_hook_on(s, n->out + i, 0);
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+/* ---- backward */
+
+/* The dtype in which gradients arrive: that in which they are made, which a further one is added
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (l)
+      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
+                                                                                             : wait;
+  }
+}
+
+/* FSDPParamGroup.pre_backward */
+static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
+    return;
+  g->training = VRAM__FSDP_PRE_BACKWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_expect(s, g);
+  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
+    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->at = 0;
+}
+
+/* The record fn, which made outputs of units, is about to run backward. */
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nhook && !s->failed; i++)
+    if (d->hook[i].fn == fn) {
+      vram__fsdp_pre_backward_of(s, d->hook[i].group);
+      if (vram__fsdp_prefetches(s, d->hook[i].group))
+        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+    }
+}
+
+/* The gradients that wait for a later micro-batch do so in their own dtype. */
+static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+      continue;
+    {
+      const vram__tensor old = l->grad;
+      const uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_GRADIENTS;
+      l->grad = vram__tensor_empty(s, old.d, wait);
+      s->cat = cat;
+      vram__tensor_release(s, old);
+    }
+  }
+  vram__fsdp_reshard(s, g);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
+   (aten/src/ATen/native/cuda/TensorShape.cu) */
+static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
+                              uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
+  const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
+  const uint64_t bytes = elements * vram__dtype_size(dt);
+  uint32_t i, out, grad;
+  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->end; i-- > g->first;) {
+    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
+    if (l && l->grad.d) {
+      vram__tensor_release(s, l->grad);
+      l->grad = vram__tensor_none();
+      l->let_go = d->param[i].had = 1;
+    }
+  }
+  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
+  if (dt != stored) {
+    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    if (d->copies > 1)
+      g->reduced = out;
+    else
+      vram__fsdp_free(s, &out);
+  }
+  if (d->offload || g->grad) /* on the host, or added to what is there */
+    vram__fsdp_free(s, &grad);
+  else {
+    g->grad = grad;
+    g->grad_bytes = elements * vram__dtype_size(stored);
+  }
+}
+
+/* FSDPParamGroup.post_backward */
+static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint64_t elements = 0, blocks = 0;
+  uint32_t i, n = 0;
+  if (g->first == g->end)
+    return;
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  if (!s->last_batch) {
+    vram__fsdp_leave(s, g);
+    return;
+  }
+  vram__fsdp_reshard(s, g);
+  vram__fsdp_free(s, &d->input);
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
+      continue;
+    n++;
+    elements += f->padded;
+    blocks += vram__fsdp_blocks(f->padded * vram__dtype_size(d->reduce ? d->reduce : f->dtype), 1);
+  }
+  if (!n)
+    return;
+  vram__fsdp_free(s, &g->reduced);
+  vram__fsdp_reduce(s, g, n, elements, blocks);
+}
+
+/* RegisterPostBackwardFunction.backward: the gradients of the unit's inputs are there. */
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
+  vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
+}
+
+/* FSDPState._root_post_backward_final_callback */
+VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_free(s, &d->group[k].reduced);
+    vram__fsdp_free(s, &d->group[k].gathered);
+    d->group[k].at = 0;
+  }
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_free(s, &d->input);
+}
+
+/* ---- the optimizer, and from step to step */
+
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
+VRAM__FN void vram__fsdp_optimized(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  s->r->gradients_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].had)
+      s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
+}
+
+/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, n = 0;
+  for (i = 0; i < d->nparam; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || d->offload)
+      continue;
+    if (with_grad && !s->leaf.at[f->leaf].let_go &&
+        !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
+      continue;
+    p[n].numel = f->local;
+    p[n].ndim = f->p->d->ndim;
+    p[n].size = f->size;
+    p[n].dtype = f->dtype;
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+/* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
+   (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
+
+static uint64_t vram__fsdp_rows(const vram_param *p, uint32_t shards) {
+  return vram__div_up_u64((uint64_t)p->d->v[0], shards);
+}
+
+static uint64_t vram__fsdp_padded(const vram_param *p, uint32_t shards) {
+  const uint64_t d0 = (uint64_t)p->d->v[0];
+  return d0 ? p->d->numel / d0 * vram__fsdp_rows(p, shards) : 0;
+}
+
+/* torch.chunk along the first axis: the last ranks may have fewer rows, or none. */
+static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank) {
+  const vram_dims *d = f->p->d;
+  const uint64_t rows = vram__fsdp_rows(f->p, shards), d0 = (uint64_t)d->v[0];
+  const uint64_t begin = rows * rank < d0 ? rows * rank : d0;
+  const uint64_t mine = d0 - begin < rows ? d0 - begin : rows;
+  uint32_t i;
+  f->padded = vram__fsdp_padded(f->p, shards);
+  f->local = d0 ? d->numel / d0 * mine : 0;
+  for (i = 0; i < d->ndim; i++)
+    f->size[i] = i ? d->v[i] : (int64_t)mine;
+}
+
+/* ---- which unit has which parameter */
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(units, n);
+    count += run.is_unit;
+    n = run.last->next;
+  }
+  return count;
+}
+
+static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
+
+/* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const vram_node *n;
+  uint64_t in = g->ninput;
+  for (n = g->first; n; n = n->next)
+    in += n->nin;
+  return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
+         in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
+}
+
+/* What comes one after the other in the wrapper's memory. */
+static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)s->wrapped + *used;
+  *used += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* The unit that each parameter is used in, 0: several, or outside of them. */
+static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
+  const vram_node *n = s->g->first;
+  uint32_t i, k = 1;
+  for (i = 0; i < s->g->nparam; i++)
+    owner[i] = VRAM__FSDP_NONE;
+  for (; n; n = n->next) {
+    const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
+    for (i = 0; i < n->nparam; i++) {
+      uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
+      if (to)
+        *to = *to == VRAM__FSDP_NONE || *to == (inside ? k : 0) ? inside ? k : 0 : 0;
+    }
+    k += inside && n == d->group[k].run.last;
+  }
+}
+
+/* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
+static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t k, leaf;
+  const vram_param *p;
+  for (k = 0; k < d->ngroup; k++) {
+    d->group[k].first = d->nparam;
+    for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
+      vram__fsdp_param *f = d->param + d->nparam;
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+        continue;
+      vram__memory_zero(f, sizeof *f);
+      f->p = p;
+      f->leaf = p->kind == VRAM__PARAM ? leaf : VRAM__FSDP_NONE;
+      f->group = k;
+      f->dtype = vram__param_dtype(s, p);
+      vram__fsdp_shard(f, d->shards, rank);
+      d->nparam++;
+    }
+    d->group[k].end = d->nparam;
+  }
+}
+
+/* The values from outside that the unit uses, and those whose last line is in it. */
+static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
+                                  uint64_t *used) {
+  vram__fsdp_group *g = d->group + k;
+  const vram_node *n, *end = k ? g->run.last->next : NULL;
+  const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
+  const vram_value **at;
+  uint32_t i, j, m;
+  g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (i = 0; !k && i < s->g->ninput; i++)
+    at[g->nin++] = s->g->input[i];
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+        seen[v->index] = k;
+        at[g->nin++] = v;
+      }
+    }
+  vram__fsdp_take(s, used, g->nin * sizeof *at);
+  g->given = (vram__tensor *)vram__fsdp_take(s, used, g->nin * sizeof *g->given);
+  g->dropped = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
+          (s->call.nrange && vram__step_is_captured(v)))
+        continue;
+      for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
+        ;
+      if (j && at[j - 1] == v)
+        continue;
+      for (m = g->ndropped++; m > j; m--)
+        at[m] = at[m - 1];
+      at[j] = v;
+    }
+  vram__fsdp_take(s, used, g->ndropped * sizeof *at);
+}
+
+/* Everything that stays as it is from one step to the next. */
+static void vram__fsdp_make(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const vram_words units = vram__fsdp_words(s->o);
+  const vram_node *n = s->g->first;
+  uint64_t used = (sizeof *d + 7) / 8 * 8;
+  uint32_t *owner, k, i;
+  vram__memory_zero(d, sizeof *d);
+  d->shards = p->dp ? p->dp : 1;
+  d->copies = p->copies ? p->copies : 1;
+  d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
+  d->mp = p->mp;
+  d->reduce = p->reduce;
+  d->offload = p->cpu_offload;
+  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
+  d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
+  d->hook_room = 2 * s->g->nvalue;
+  d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
+  owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
+  vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
+  for (k = 1; n; n = n ? n->next : NULL) {
+    const vram__unit_run run = vram__units_run(units, n);
+    if (run.is_unit)
+      d->group[k++].run = run;
+    n = run.last;
+  }
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
+  vram__fsdp_owners(s, d, owner);
+  vram__fsdp_put_params(s, d, owner);
+  for (i = 0; i < s->g->nvalue; i++)
+    owner[i] = 0;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_put_values(s, d, k, owner, &used);
+}
+
+/* ---- construction */
+
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const vram_param *p;
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+    }
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
+        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+        vram__replay_get(s, bytes, 0);
+      }
+    }
+  }
+}
+
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  if (s->nth == 1)
+    vram__fsdp_make(s);
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
+    f->whole = f->post = f->shard = f->had = 0;
+    o->params_bytes += bytes;
+    if (d->offload)
+      continue;
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
+    if (f->leaf != VRAM__FSDP_NONE)
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
+}
+
+/* What the step before left: a storage of gradients for each group that had some. */
+static void vram__fsdp_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- what fully_shard refuses */
+
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const uint32_t shards = p->dp ? p->dp : 1;
+  const vram_param *q;
+  if (!o->train)
+    return "fully_shard is played for training";
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+    return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
+    return "If passing reshard_after_forward as an int, it should be a factor of the shards";
+  for (q = g->param_first; q; q = q->next) {
+    uint64_t weight;
+    if (q->kind == VRAM__BUFFER)
+      continue;
+    if (!q->d->ndim)
+      return "Shard dim 0 is invalid for 0D tensor";
+    if (!(q->d->flags & VRAM__CONTIG))
+      return "FSDP does not support non-contiguous parameters yet";
+    if (vram__param_quantised(q, &weight))
+      return "fully_shard of quantised weights is not played";
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      return "fully_shard of recurrent nets is not played: their weights are one tensor";
+  }
+  return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -43516,6 +44765,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
     vram__ds_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -43798,7 +45050,7 @@ static void vram__ds_begin(vram__step *s) {
   d->used[0] = d->used[1] = d->used[2] = 0;
   d->late = d->late_at = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
-    s->pinned = d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
   s->r->params_bytes = d->flat.bytes;
 }
@@ -44385,9 +45637,9 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
 enum {
-  VRAM__NCCL_NODE = 8,   /* ranks of a node */
-  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
-                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
   VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
 };
 
@@ -44427,8 +45679,10 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
-    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
-               (l->nvls ? l->most : 0) * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
   }
   if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
     const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
@@ -44480,6 +45734,273 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
         sum.upper,
         vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
   return sum;
+}
+
+/* >>parallel/classes    ranks that are equal by construction */
+
+/* Where torch.chunk cuts along an axis, ranks have the same part from one boundary to the next: the
+   first `size / part` a whole one, one the rest, those behind it nothing. */
+typedef struct vram__bounds_of_ranks {
+  uint32_t *at; /* where a class begins, in order; the first is 0 */
+  uint32_t count, cap, ranks;
+} vram__bounds_of_ranks;
+
+static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
+  uint32_t i = b->count;
+  if (rank >= b->ranks)
+    return;
+  while (i && b->at[i - 1] > rank)
+    i--;
+  if ((i && b->at[i - 1] == rank) || b->count == b->cap)
+    return;
+  VRAM_ASSERT(b->count < b->cap);
+  for (uint32_t k = b->count++; k > i; k--)
+    b->at[k] = b->at[k - 1];
+  b->at[i] = (uint32_t)rank;
+}
+
+static void vram__boundaries_of(vram__bounds_of_ranks *b, int64_t size) {
+  const uint64_t n = size > 0 ? (uint64_t)size : 0;
+  const uint64_t part = n ? vram__div_up_u64(n, b->ranks) : 1;
+  if (n % b->ranks == 0)
+    return;
+  vram__boundary_put(b, n / part);
+  vram__boundary_put(b, n / part + (n % part != 0));
+}
+
+static void vram__boundaries_begin(vram__bounds_of_ranks *b, uint32_t *at, uint32_t cap,
+                                   uint32_t ranks) {
+  b->at = at;
+  b->cap = cap;
+  b->count = 0;
+  b->ranks = ranks ? ranks : 1;
+  vram__boundary_put(b, 0);
+}
+
+static int vram__param_is_cut(const vram_param *p) { return p->kind != VRAM__BUFFER && p->d->ndim; }
+
+/* Two for each parameter and axis that is looked at. */
+static uint64_t vram__boundaries_room(const vram_graph *g) { return (uint64_t)g->nparam * 4 + 2; }
+
+/* ---- ZeroRedundancyOptimizer ---- */
+
+/* distributed/optim/zero_redundancy_optimizer.py: _partition_parameters gives whole parameters, the
+   largest first, to the rank that has the fewest elements so far, the lowest of several. Ranks are
+   in a heap of these two. */
+typedef struct vram__partition {
+  uint64_t elements, hash; /* hash: of what it has, in order */
+  uint32_t rank;
+} vram__partition;
+
+static int vram__partition_before(const vram__partition *a, const vram__partition *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+static void vram__partition_sink(vram__partition *heap, uint32_t n) {
+  const vram__partition moved = heap[0];
+  uint32_t i = 0, k;
+  for (; (k = 2 * i + 1) < n; i = k) {
+    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (!vram__partition_before(heap + k, &moved))
+      break;
+    heap[i] = heap[k];
+  }
+  heap[i] = moved;
+}
+
+static uint64_t vram__param_hash(const vram_param *p, uint64_t before) {
+  uint64_t h = vram__mix(before + p->dtype + UINT64_C(0x9e3779b97f4a7c15));
+  uint32_t i;
+  for (i = 0; i < p->d->ndim; i++)
+    h = vram__mix(h + (uint64_t)p->d->v[i] + 1);
+  return h;
+}
+
+/* Trainable parameters, largest first, those of a size in order; how many. */
+static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **list) {
+  const vram_param *p;
+  uint32_t n = 0, width, i;
+  const vram_param **from = list, **to = list + g->nparam;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == 0)
+      list[n++] = p;
+  for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
+    const vram_param **swap = from;
+    for (i = 0; i < n; i += 2 * width) {
+      const uint32_t middle = i + width < n ? i + width : n,
+                     end = middle + width < n ? middle + width : n;
+      uint32_t a = i, b = middle, k;
+      for (k = i; k < end; k++)
+        to[k] = a < middle && (b >= end || from[a]->d->numel >= from[b]->d->numel) ? from[a++]
+                                                                                   : from[b++];
+    }
+    from = to;
+    to = swap;
+  }
+  for (i = 0; i < n && from != list; i++)
+    list[i] = from[i];
+  return n;
+}
+
+static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
+  return (uint64_t)g->nparam * 2 * sizeof(vram_param *) + ranks * (uint64_t)sizeof(vram__partition);
+}
+
+/* ---- */
+
+/* Ranks of the wrapper of which each may differ, or only where rows end. */
+typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+
+static vram__differ vram__wrapper_differs(const vram_parallel *p) {
+  return p->dp < 2                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
+                                            : VRAM__ALL_EQUAL;
+}
+
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
+  uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    n += vram__partition_room(g, p->dp);
+  return n;
+}
+
+/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
+   first cp's rank dp. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
+  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+}
+
+typedef struct vram__class_list {
+  vram_rank_class *at;
+  uint32_t count, cap;
+} vram__class_list;
+
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+  if (list->count < list->cap) {
+    vram_rank_class *c = list->at + list->count;
+    c->rank = first;
+    c->last = last;
+    c->ranks = ranks;
+  }
+  list->count++;
+}
+
+static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
+                                  uint64_t others, vram__class_list *list) {
+  vram__bounds_of_ranks b;
+  const vram_param *q;
+  uint32_t i;
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
+    for (q = g->param_first; q; q = q->next)
+      if (vram__param_is_cut(q))
+        vram__boundaries_of(&b, q->d->v[0]);
+  for (i = 0; i < b.count; i++) {
+    const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
+                    (end - b.at[i]) * others);
+  }
+}
+
+static int vram__partitions_alike(const vram__partition *a, const vram__partition *b) {
+  return a->hash == b->hash && a->elements == b->elements;
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t n = vram__params_by_size(g, param), i, k, first;
+  vram__partition t;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i < n; i++) {
+    heap[0].elements += param[i]->d->numel;
+    heap[0].hash = vram__param_hash(param[i], heap[0].hash);
+    vram__partition_sink(heap, p->dp);
+  }
+  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+    while (heap[i].rank != i) {
+      t = heap[heap[i].rank];
+      heap[heap[i].rank] = heap[i];
+      heap[i] = t;
+    }
+  for (i = 0; i < p->dp; i++) {
+    uint64_t alike = 0;
+    uint32_t last = i;
+    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
+      first++;
+    if (first < i)
+      continue;
+    for (k = i; k < p->dp; k++)
+      if (vram__partitions_alike(heap + k, heap + i)) {
+        alike++;
+        last = k;
+      }
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+  }
+}
+
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  vram__class_list to;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(g, p))
+    return VRAM_ERR_MEMORY;
+  if (vram_parallel_world(p) > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  scratch = (uint8_t *)scratch + skip;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    vram__classes_by_partition(g, p, scratch, others, &to);
+  else
+    vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t world = vram_parallel_world(p);
+  const uint32_t stages = p->pp ? p->pp : 1;
+  const vram_param *q;
+  vram__bounds_of_ranks b;
+  vram__class_list to;
+  uint32_t i, stage;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(whole, p))
+    return VRAM_ERR_MEMORY;
+  if (world > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  vram__boundaries_begin(&b, (uint32_t *)(void *)((uint8_t *)scratch + skip),
+                         (uint32_t)vram__boundaries_room(whole), p->tp);
+  for (q = whole->param_first; q; q = q->next)
+    for (i = 0; vram__param_is_cut(q) && q->d->ndim > 1 && i < 2; i++)
+      vram__boundaries_of(&b, q->d->v[i]);
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  for (stage = 0; stage < stages; stage++)
+    for (i = 0; i < b.count; i++) {
+      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+      const uint32_t first = (uint32_t)(world / stages * stage);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+    }
+  *count = to.count;
+  return VRAM_OK;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -72358,20 +73879,28 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
    fattn-common.cuh (parts of a result), common.cuh (cuBLAS's workspace).
    Copies of quantised caches that flash attention needs are in the compute buffer. */
 
-/* CUDA context and loaded kernels, published: 100 MiB of a bare context and 170 with kernels
-   (dogkeeper886/ollama37 issue 183); llama.cpp's "unaccounted", with pool and cuBLAS in it: 133 MiB
-   on an RTX PRO 6000, 153 on 8 GB, 174 on a GTX 1080, 451 and 456 on RTX 4090 (llama.cpp pull
-   15860). */
-#define VRAM__BESIDE_CONTEXT_LOW (UINT64_C(100) << 20)
-#define VRAM__BESIDE_CONTEXT_HIGH (UINT64_C(512) << 20)
+/* ggml-cuda's code for one architecture is 97 MiB, instructions, constants and tables (sm_75 in two
+   published builds of 2026, cyllama-cuda12 0.2.18 and inferna-cuda12 0.7.0: 6,537 kernels and more,
+   whose stacks take 272 bytes at most, so that local memory stays as it is), and with cuBLAS's as
+   many as a step has of them. They are loaded one by one, so that this is an upper bound from CUDA
+   12.2 on, where that is the default. */
+#define VRAM__BESIDE_CODE ((UINT64_C(97) << 20) + VRAM__CONTEXT_LAZY_KERNELS)
 /* One graph of all nodes; published of vLLM: 1.62 GiB for 67 graphs, 25 MiB each. */
 #define VRAM__BESIDE_GRAPHS (UINT64_C(64) << 20)
 #define VRAM__BESIDE_STEP (UINT64_C(1) << 21) /* cuMemGetAllocationGranularity */
-#define VRAM__BESIDE_SM UINT64_C(192)         /* multiprocessors: no device has more */
+#define VRAM__BESIDE_SM 192                   /* multiprocessors: no device has more */
+/* Host memory that is pinned has an entry of 8 bytes for each 4 KiB in every device's page tables:
+   346,468 MiB of weights took 678 MiB more of each of four devices than the same file mapped
+   (--no-mmap, published of GLM-5.2). */
+#define VRAM__BESIDE_PINNED 512
 
+/* One device and its pool. */
 typedef struct vram__beside {
   const vram__llama *l;
-  uint64_t low[VRAM_LLAMA_MAX_DEVICES], high; /* of the pool */
+  int32_t device;
+  uint32_t cc, sm; /* sm: at most */
+  uint64_t low, high;
+  uint8_t uses_cublas;
 } vram__beside;
 
 static uint64_t vram__beside_times(uint64_t a, uint64_t b, uint64_t c) {
@@ -72386,15 +73915,15 @@ static int vram__beside_is_mmq(vram_dtype t) {
 /* Rows of a multiplication as 4 numbers of scales behind 128 of a byte; half as wide where a device
    takes FP4 as it is. */
 static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, uint64_t rows,
-                                   uint64_t columns, uint64_t experts, int32_t device) {
+                                   uint64_t columns, uint64_t experts, int is_here) {
   const int is_fp4 = t->dtype == VRAM_MXFP4 || t->dtype == VRAM_NVFP4;
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + UINT64_C(128) * 128 * 4 * s->sm;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
-  if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
-    s->low[device] = is_fp4 ? bytes / 2 : bytes;
+  if (is_here && (is_fp4 ? bytes / 2 : bytes) > s->low)
+    s->low = is_fp4 ? bytes / 2 : bytes;
   if (high > s->high)
     s->high = high;
 }
@@ -72418,23 +73947,28 @@ static void vram__beside_matrix(vram__beside *s, const vram_file_tensor *t) {
   const int is_expert = experts > 1 && l->n_expert_used > 0;
   const uint64_t rows = vram__product_or_overflow(l->n_ubatch, is_expert ? l->n_expert_used : 1);
   int32_t device = -1;
+  int is_here;
   if (!columns || (vram__llama_holds(t, "embd") && !l->is_tied) ||
       vram__llama_device(l, t, &device, NULL))
     return;
+  is_here = device == s->device;
   if (vram__llama_holds(t, "output.weight") && !vram__llama_holds(t, "attn_output"))
-    device = -1; /* rows of logits may be few */
+    is_here = 0; /* rows of logits may be few */
   if (vram__beside_is_mmq(t->dtype))
-    vram__beside_quantised(s, t, rows, columns, experts, device);
-  else
+    vram__beside_quantised(s, t, rows, columns, experts, is_here);
+  else {
     vram__beside_converted(s, t, rows, columns, (uint64_t)t->size[t->ndim - 2], is_expert);
+    s->uses_cublas |= (uint8_t)is_here;
+  }
 }
 
 /* Flash attention: parts of the results of 4 blocks of 64 rows on each multiprocessor. Without it:
    queries, keys and scores of a layer once more. */
-static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_layer *y) {
+static uint64_t vram__beside_attention(const vram__beside *s, const vram__llama_layer *y) {
+  const vram__llama *const l = s->l;
   uint64_t keys;
   if (l->flash_attention)
-    return vram__beside_times(VRAM__BESIDE_SM * 4 * 64, (uint64_t)y->head_v + 4, 4);
+    return vram__beside_times((uint64_t)s->sm * 4 * 64, (uint64_t)y->head_v + 4, 4);
   keys = vram__beside_times((uint64_t)y->head_k * y->n_head_kv, l->n_ctx, 4);
   return vram__sum_or_overflow(
       keys,
@@ -72446,26 +73980,72 @@ static uint64_t vram__beside_states(const vram__llama *l) {
   return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
-VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
-  const uint64_t workspace = UINT64_C(1) << (l->options->cc >= 90 ? 25 : 22); /* of cuBLAS */
+static void vram__beside_pool(vram__beside *s) {
   const vram_file_tensor *t;
-  vram__beside s;
   uint32_t i;
+  for (t = s->l->file->tensor_first; t; t = t->next)
+    if (t->ndim >= 2)
+      vram__beside_matrix(s, t);
+  for (i = 0; i < s->l->n_layer; i++) {
+    const uint64_t bytes = vram__beside_attention(s, s->l->layer + i);
+    s->high = bytes > s->high ? bytes : s->high;
+  }
+  s->high = vram__sum_or_overflow(s->high, vram__beside_states(s->l));
+}
+
+/* Entries of page tables for what the host pins: always its compute and output buffers, and the
+   weights unless they are mapped. */
+static void vram__beside_pinned(const vram_llama_report *r, uint64_t *always, uint64_t *most) {
+  uint32_t i;
+  *always = r->output_bytes;
+  *most = 0;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].device < 0) {
+      *always = vram__sum_or_overflow(*always, r->buffer[i].compute_bytes);
+      *most = vram__sum_or_overflow(*most, r->buffer[i].model_bytes);
+    }
+  *most = vram__sum_or_overflow(*most, *always) / VRAM__BESIDE_PINNED;
+  *always /= VRAM__BESIDE_PINNED;
+}
+
+/* The context of a device of which only the capability is known: of any multiprocessors. */
+static vram_bounds vram__beside_context(const vram__beside *s, const vram_gpu *gpu) {
+  vram_bounds c = vram__context_bare(s->cc, gpu ? gpu->sm : vram__device_usual_sm(s->cc));
+  if (!gpu) {
+    c.lower = vram__context_bare(s->cc, 0).lower;
+    c.upper = vram__context_bare(s->cc, s->sm).upper;
+  }
+  return c;
+}
+
+static void vram__beside_device(const vram__llama *l, uint32_t i, vram_llama_report *r) {
+  const vram_llama_options *const o = l->options;
+  const vram_gpu *const gpu = o->gpu[1] ? o->gpu[i] : o->gpu[0];
+  uint64_t workspace, pinned, pinned_most;
+  vram_bounds c;
+  vram__beside s;
   vram__memory_zero(&s, sizeof s);
   s.l = l;
-  for (t = l->file->tensor_first; t; t = t->next)
-    if (t->ndim >= 2)
-      vram__beside_matrix(&s, t);
-  for (i = 0; i < l->n_layer; i++) {
-    const uint64_t bytes = vram__beside_attention(l, l->layer + i);
-    s.high = bytes > s.high ? bytes : s.high;
-  }
-  s.high = vram__sum_or_overflow(s.high, vram__beside_states(l));
-  for (i = 0; i < l->ndevice; i++) {
-    r->beside_low[i] = vram__sum_or_overflow(VRAM__BESIDE_CONTEXT_LOW, s.low[i]);
-    r->beside_high[i] = vram__sum_or_overflow(
-        VRAM__BESIDE_CONTEXT_HIGH + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace, s.high);
-  }
+  s.device = (int32_t)i;
+  s.cc = gpu ? gpu->cc : o->cc ? o->cc : 89;
+  s.sm = gpu ? gpu->sm : VRAM__BESIDE_SM;
+  s.uses_cublas = !l->flash_attention;
+  vram__beside_pool(&s);
+  vram__beside_pinned(r, &pinned, &pinned_most);
+  workspace = UINT64_C(1) << (s.cc >= 90 ? 25 : 22);
+  c = vram__beside_context(&s, gpu);
+  r->context_bare[i] = c;
+  c.expected += VRAM__CONTEXT_LAZY_KERNELS + pinned + (s.uses_cublas ? workspace : 0);
+  c.upper += VRAM__BESIDE_CODE + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace + pinned_most;
+  r->beside[i].lower = vram__sum_or_overflow(c.lower, s.low);
+  r->beside[i].expected = vram__sum_or_overflow(c.expected, s.low);
+  r->beside[i].upper = vram__sum_or_overflow(c.upper, s.high);
+}
+
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->ndevice; i++)
+    vram__beside_device(l, i, r);
 }
 
 /* >>llama/pattern    is a regular expression found in the name of a tensor?

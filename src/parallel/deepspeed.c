@@ -176,7 +176,7 @@ static void vram__ds_begin(vram__step *s) {
   d->used[0] = d->used[1] = d->used[2] = 0;
   d->late = d->late_at = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
-    s->pinned = d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
   s->r->params_bytes = d->flat.bytes;
 }

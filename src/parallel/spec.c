@@ -418,6 +418,10 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   }
   if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
     p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
+  }
   p->copies += !p->copies;
   p->dp += !p->dp;
   p->tp += !p->tp;

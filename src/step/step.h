@@ -57,23 +57,23 @@ typedef struct vram__wrapper {
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
-  void (*put)(vram__step *s, vram__owned *o); /* the wrapper puts parameters and buffers where they
-                                           belong: changes the sums of what is on the device
-                                           before. NULL: all of the module is there */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
   void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
-  uint32_t (*optim_params)(vram__step *s, vram__optim_param *p,
-                           int with_grad); /* what the optimizer has, at most as many as there are
-                                           trainable parameters; all, or those with a gradient */
-  void (*optimizing)(vram__step *s);       /* before optimizer.step(): clips gradients, too */
-  void (*optimized)(vram__step *s);        /* behind optimizer.step() */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
