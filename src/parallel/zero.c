@@ -238,5 +238,5 @@ VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
   w->optimizer_made = vram__zero_build_buckets;
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
-  w->partial = 1;
+  w->optimizing = vram__optim_clip_all;
 }

@@ -74,7 +74,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one

@@ -58,6 +58,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
@@ -71,11 +72,12 @@ typedef struct vram__wrapper {
   void (*forward_end)(vram__step *s);    /* and behind it */
   void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  uint8_t partial; /* that is a part of the parameters, and clip_grad_norm_ sees all of them */
-  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -176,6 +178,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

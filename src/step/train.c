@@ -109,7 +109,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->partial) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -143,6 +143,11 @@ static const vram_node *vram__optim_head(const vram__step *s) {
     if (p->node->op == VRAM_OP_linear && (!head || p->node->index > head->index))
       head = p->node;
   return head;
+}
+
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
 }
 
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
@@ -181,8 +186,8 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
 }
 
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
-  return s->wrapper && s->wrapper->optim_params ? s->wrapper->optim_params(s, p, with_grad)
-                                                : vram__optim_params_all(s, p, with_grad);
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -236,9 +241,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master && !(s->wrapper && s->wrapper->partial)
-              ? &s->optim_all
-              : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -315,7 +318,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -329,7 +332,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
 }
 
 /* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
-static void vram__optim_clip_all(vram__step *s) {
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
   const uint64_t used = s->used;
   vram__optim_config c;
   vram__optim_bytes b;
@@ -352,10 +355,7 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (vram__in_backward_is(s->o))
     return;
-  if (s->wrapper && s->wrapper->partial)
-    vram__optim_clip_all(s);
-  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
-          ? s->leaf.parameters
-          : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters && !(s->wrapper && s->wrapper->partial));
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }

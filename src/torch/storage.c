@@ -133,7 +133,7 @@ VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
   if (s->count.undone_at != s->count.next_id)
     s->count.undone = 0;
   s->count.undone_at = s->count.next_id;
-  s->count.undone += vram__slot_at(s, i)->bytes;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */

@@ -386,7 +386,8 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
