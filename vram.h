@@ -1853,6 +1853,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_collective_name VRAM__JOIN(VRAM_NAMESPACE, vram_collective_name)
 #define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
@@ -1931,6 +1932,8 @@
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
 #define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_nccl_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_bytes)
+#define vram_nccl_communicator_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_communicator_bytes)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
 #define vram_net_lower_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower_bytes)
@@ -1947,8 +1950,11 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
+#define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
 #define vram_parallel_cut VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut)
 #define vram_parallel_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_bytes)
+#define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -3342,7 +3348,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -3367,11 +3374,38 @@ typedef struct vram_parallel {
   uint32_t stages;        /* of this rank; 0: as the schedule has it */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
+
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
 
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
@@ -3403,9 +3437,35 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
 
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
+
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif
 
 /* >>step ======================================================================================
@@ -3576,11 +3636,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -3619,7 +3681,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -3638,6 +3701,20 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
+
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
 
@@ -3655,6 +3732,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -3680,6 +3760,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
@@ -5382,15 +5463,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -5448,8 +5532,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;
@@ -5561,6 +5647,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
     VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
 
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
@@ -6163,6 +6257,42 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
   while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
     i++;
   return (vram_rules)i;
+}
+
+/* >>core/context    what a CUDA context takes of a device before any kernel is loaded */
+
+/* CUDA programming guide, compute capabilities: resident threads of a multiprocessor. */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc) {
+  return cc == 75 ? 1024 : (cc > 80 && cc < 90) || cc >= 110 ? 1536 : 2048;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+/* The driver sets local memory aside for each thread that the multiprocessors can have: a stack of
+   1 KiB (CUDA programming guide, cudaLimitStackSize) and what its own calls need, 1.5 KiB at least,
+   at most the next power of two. Beside it there is room for what a multiprocessor holds when its
+   work is put aside, registers and shared memory, at most 512 KiB, and from a module's first printf
+   and malloc on their 1 and 8 MiB (cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize).
+   Expected is a straight line through processes that only have a context, 1,900 bytes a thread and
+   29.75 MiB: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+   tools/published_beside.csv has 25 more. */
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm) {
+  const uint64_t threads = sm * vram__device_threads(cc), driver = 31195136;
+  vram_bounds c;
+  c.lower = threads * 1536;
+  c.expected = threads * 1900 + driver;
+  c.upper = threads * 2048 + sm * (UINT64_C(512) << 10) + driver + (UINT64_C(9) << 20);
+  return c;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -13160,18 +13290,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
@@ -13255,7 +13379,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -13345,7 +13470,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13437,11 +13562,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -13547,11 +13674,15 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
@@ -13570,7 +13701,8 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -13670,6 +13802,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -14063,7 +14196,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -14170,6 +14303,29 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
   }
 }
 
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
+}
+
 /* >>torch/gpu    the table of GPUs */
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
@@ -14229,7 +14385,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+    {{1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
@@ -14720,6 +14876,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */
@@ -17431,6 +17596,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);
@@ -36810,6 +36976,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,
@@ -36939,6 +37121,7 @@ typedef struct vram__optim_config {
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
@@ -36974,18 +37157,30 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
-                                           device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward_end)(vram__step *s);   /* and behind it */
-  void (*backward_end)(vram__step *s);  /* in backward's final callback */
-  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);        /* the nodes, where units of them are calls */
+  void (*forward_end)(vram__step *s);    /* and behind it */
+  void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -37058,6 +37253,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -37092,6 +37288,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -37112,6 +37309,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
@@ -38895,7 +39093,9 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
@@ -39083,6 +39283,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -39103,7 +39305,10 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 
@@ -39337,8 +39542,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -39421,7 +39626,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -40442,7 +40650,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40458,7 +40667,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -40512,7 +40721,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -40546,6 +40757,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
+}
+
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
@@ -40565,8 +40798,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -40574,12 +40810,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -40651,6 +40889,8 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
@@ -41176,10 +41416,11 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
+  else if (s->wrapper && s->wrapper->backward)
+    s->wrapper->backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
-  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -41396,6 +41637,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -41458,7 +41701,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
   c->dtensor = s->g->is_cut;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -41505,9 +41748,14 @@ static const vram_node *vram__optim_head(const vram__step *s) {
   return head;
 }
 
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
+}
+
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
@@ -41540,6 +41788,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -41593,7 +41846,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -41687,7 +41940,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
   if (!s->g->is_cut) {
-    c.all = all && !c.master ? &s->optim_all : NULL;
+    c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
     vram__optim_group(s, &c, s->optim, n);
     return;
   }
@@ -41699,12 +41952,33 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   }
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -42158,7 +42432,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
   else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
@@ -42214,11 +42488,8 @@ VRAM_API const char *vram_setup_name(vram_setup setup) {
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -42227,12 +42498,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
+}
+
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
 }
 
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
@@ -42255,10 +42531,12 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
@@ -42846,7 +43124,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -42856,12 +43134,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;
@@ -42885,7 +43163,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -43008,7 +43286,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -43074,18 +43353,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -43094,7 +43361,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -43114,6 +43381,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -43168,6 +43436,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -43248,7 +43517,17 @@ static void vram__step_wrap(vram__step *s) {
     vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -43279,6 +43558,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -43311,6 +43592,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
+    VRAM__WRAPPER_DO(s, optimizing);
     vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
@@ -43390,7 +43672,8 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
@@ -43711,7 +43994,34 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
-/* >>parallel/spec    words of --parallel: strategies, their sizes and options */
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -43743,7 +44053,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
-       VRAM__SPEC_INIT
+       VRAM__SPEC_INIT,
+       VRAM__SPEC_OFFLOAD
 };
 
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
@@ -43778,7 +44089,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
-    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
@@ -43800,6 +44111,10 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -43887,6 +44202,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43998,6 +44314,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
              "DualPipeV";
     p->schedule = (vram_pipeline)which;
     break;
+  case VRAM__SPEC_OFFLOAD:
+    if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
+      return "cpu or none";
+    *(uint8_t *)at = w.text[0] == 'c';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -44083,14 +44404,17 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
 }
 
+enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the others do not */
+
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
+  p->overlap_comm = VRAM__SPEC_AS_STAGE;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
   p->stage3_param_persistence_threshold = UINT64_C(100000);
   p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
@@ -44113,6 +44437,12 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     }
     if (r || !*at)
       break;
+  }
+  if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
+    p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
   }
   p->copies += !p->copies;
   p->dp += !p->dp;
@@ -44149,6 +44479,15 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
 /* >>parallel/cut    the graph of one rank, made of the whole one */
@@ -45015,6 +45354,1971 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   return local->error.code;
 }
 
+/* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
+   nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
+   into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
+   is one bucket of each dtype, later they follow the order in which gradients become ready. */
+
+#define VRAM__DDP_BROADCAST (UINT64_C(250) << 20) /* broadcast_bucket_size */
+#define VRAM__DDP_FIRST (UINT64_C(1) << 20)       /* _DEFAULT_FIRST_BUCKET_BYTES */
+#define VRAM__DDP_CAP (UINT64_C(25) << 20)        /* _DEFAULT_BUCKET_CAP_MB */
+
+enum { VRAM__DDP_UNUSED = 2 }; /* vram__ddp.ready: no gradient will come */
+
+typedef struct vram__ddp_bucket {
+  uint64_t bytes;
+  uint32_t slot, block; /* of its storage, in this run and in the pool of the replay */
+  uint32_t params, pending;
+  uint32_t rank; /* among the buckets: while they are assigned */
+  vram_dtype dtype;
+} vram__ddp_bucket;
+
+typedef struct vram__ddp {
+  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t nbucket, next;
+  uint32_t nready;    /* so many of `order` are known */
+  uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
+  uint32_t map_block; /* and its block */
+  uint8_t rebuilt;    /* the buckets follow `order` */
+  uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
+  uint8_t marked;     /* has_marked_unused_parameters_ */
+  uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t unfinished; /* a backward has left buckets that wait for gradients */
+  uint32_t *order;    /* in which gradients became ready, */
+  uint32_t *in;       /* the bucket of each parameter, */
+  uint8_t *ready;     /* and whether its gradient is there */
+  vram__ddp_bucket *bucket;
+} vram__ddp;
+
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
+static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
+
+static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  (void)o;
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+}
+
+static void vram__ddp_lay_out(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint8_t *at = (uint8_t *)(d + 1);
+  d->n = s->leaf.parameters;
+  d->bucket = (vram__ddp_bucket *)(void *)at;
+  d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
+  d->in = d->order + s->g->nparam;
+  d->ready = (uint8_t *)(d->in + s->g->nparam);
+}
+
+/* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
+static int vram__ddp_finds_unused(const vram_parallel *p) {
+  return p->find_unused_parameters && !p->static_graph;
+}
+
+/* The forward pass that rebuilds the buckets is that of step 2; with static_graph gradients count
+   from the second backward on, and it is that of step 3. */
+static uint32_t vram__ddp_rebuilds_at(const vram_parallel *p) {
+  return p->static_graph ? 3 : vram__ddp_finds_unused(p) ? UINT32_MAX : 2;
+}
+
+static uint32_t vram__ddp_before(const vram_step_options *o) {
+  return o->parallel->static_graph ? 3 : 2;
+}
+
+/* ---- compute_bucket_assignment_by_size */
+
+typedef struct vram__ddp_assigning {
+  uint64_t first, rest; /* limits: of the first bucket of a dtype, and of its others */
+  uint32_t closed;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running bucket of each dtype, + 1 */
+  uint8_t later[VRAM_DTYPE_COUNT]; /* it is not the first one */
+  uint8_t seen[VRAM_DTYPE_COUNT];  /* dtypes in the order in which they came */
+  uint32_t nseen;
+} vram__ddp_assigning;
+
+static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram__leaf *l = s->leaf.at + i;
+  const vram_dtype dt = (vram_dtype)l->dt;
+  vram__ddp_bucket *b;
+  uint32_t k;
+  if (!a->open[dt]) {
+    for (k = 0; k < a->nseen && a->seen[k] != dt;)
+      k++;
+    if (k == a->nseen)
+      a->seen[a->nseen++] = (uint8_t)dt;
+    b = d->bucket + d->nbucket;
+    b->bytes = 0;
+    b->slot = b->block = b->params = 0;
+    b->dtype = dt;
+    a->open[dt] = ++d->nbucket;
+  }
+  b = d->bucket + a->open[dt] - 1;
+  d->in[i] = a->open[dt] - 1;
+  b->bytes += vram__dims_bytes_of(l->d, dt);
+  b->params++;
+  if (b->bytes >= (a->later[dt] ? a->rest : a->first)) {
+    b->rank = a->closed++;
+    a->open[dt] = 0;
+    a->later[dt] = 1;
+  }
+}
+
+/* The buckets get their places. */
+static void vram__ddp_permute(vram__ddp *d) {
+  uint32_t i;
+  for (i = 0; i < d->n; i++)
+    d->in[i] = d->bucket[d->in[i]].rank;
+  for (i = 0; i < d->nbucket; i++)
+    while (d->bucket[i].rank != i) {
+      const vram__ddp_bucket b = d->bucket[i];
+      d->bucket[i] = d->bucket[b.rank];
+      d->bucket[b.rank] = b;
+    }
+}
+
+/* Buckets before anything is known of the order: the parameters' own, and the last bucket first. */
+static void vram__ddp_assign_first(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint64_t cap = p->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = a.rest = UINT64_MAX;
+  if (vram__ddp_finds_unused(p)) {
+    a.first = cap ? cap : VRAM__DDP_FIRST;
+    a.rest = cap ? cap : VRAM__DDP_CAP;
+  }
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, i);
+  for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
+    d->bucket[i].rank = d->nbucket - 1 - i;
+  vram__ddp_permute(d);
+}
+
+/* Buckets in the order in which they become full. What is left over comes last, in the order of a
+   std::unordered_map: the dtype that was met last is its first. */
+static void vram__ddp_assign_ordered(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint64_t cap = s->o->parallel->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = cap ? cap : VRAM__DDP_FIRST;
+  a.rest = cap ? cap : VRAM__DDP_CAP;
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, d->order[i]);
+  for (i = a.nseen; i--;)
+    if (a.open[a.seen[i]])
+      d->bucket[a.open[a.seen[i]] - 1].rank = a.closed++;
+  vram__ddp_permute(d);
+  d->rebuilt = 1;
+}
+
+/* ---- what is allocated */
+
+static vram__tensor vram__ddp_tensor(const vram__step *s, uint32_t slot) {
+  vram__tensor t;
+  t.d = s->scalar;
+  t.st = slot;
+  t.dt = VRAM_U8;
+  return t;
+}
+
+/* Gradients are views of the buckets, or lie beside them. */
+static uint8_t vram__ddp_category(const vram__step *s) {
+  return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
+}
+
+static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
+static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+  const vram__ddp *d = vram__ddp_of(s);
+  const vram__ddp_bucket *b = d->bucket + d->in[i];
+  vram__leaf *l = s->leaf.at + i;
+  const vram__tensor old = l->grad;
+  l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
+  l->grad.dt = (vram_dtype)l->dt;
+  return old;
+}
+
+/* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
+static void vram__ddp_initialize_buckets(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
+  uint32_t k, i;
+  for (k = 0; k < d->nbucket && !s->failed; k++) {
+    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    for (i = 0; i < d->n && kept; i++)
+      if (d->in[i] == k && s->leaf.at[i].grad.d)
+        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+}
+
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+
+/* Reducer::rebuild_buckets: the order comes from rank 0. */
+static void vram__ddp_rebuild(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->nbucket;
+  const uint64_t used = s->used;
+  uint32_t *slot, indices, sizes, k;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (old + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (k = 0; k < old; k++)
+    slot[k] = d->bucket[k].slot;
+  vram__ddp_assign_ordered(s);
+  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  vram__slot_release(s, indices);
+  for (k = 0; k < old; k++)
+    vram__slot_release(s, slot[k]);
+  s->used = used;
+  vram__ddp_initialize_buckets(s);
+}
+
+/* ---- broadcast_coalesced */
+
+typedef struct vram__ddp_chunks {
+  vram__ddp_chunk *at;
+  uint32_t count;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running chunk, + 1 */
+} vram__ddp_chunks;
+
+static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const vram_param *p) {
+  const vram_dtype dt = s->param[p->index].dt;
+  uint32_t *open = c->open + dt;
+  vram__ddp_chunk *at;
+  if (!*open) {
+    *open = ++c->count;
+    at = c->at + *open - 1;
+    at->bytes = at->tensors = at->strided = 0;
+  }
+  at = c->at + *open - 1;
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->tensors++;
+  at->strided = !(p->d->flags & VRAM__CONTIG);
+  if (at->bytes >= VRAM__DDP_BROADCAST)
+    *open = 0;
+}
+
+/* Parameters if `all`, then buffers: two chunks are on their way at a time. */
+static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
+  const uint64_t used = s->used;
+  const vram_param *p;
+  vram__ddp_chunks c;
+  uint32_t flight[2] = {0, 0}, k;
+  vram__memory_zero(&c, sizeof c);
+  c.at = (vram__ddp_chunk *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              (s->g->nparam + 1) * sizeof *c.at);
+  if (!c.at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = all ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (k = 0; k < c.count && !s->failed; k++) {
+    const vram__ddp_chunk *at = c.at + k;
+    vram__slot_release(s, flight[k & 1]);
+    flight[k & 1] =
+        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+  }
+  vram__slot_release(s, flight[k & 1]);
+  vram__slot_release(s, flight[(k + 1) & 1]);
+  s->used = used;
+}
+
+/* ---- the reduction */
+
+/* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
+   nobody needs it, and other streams still do until the next allocation. */
+static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
+  const vram_dtype hook = s->o->parallel->hook;
+  uint32_t slot;
+  if (!hook || hook == b->dtype)
+    return;
+  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
+                       VRAM_CATEGORY_OTHER);
+  vram__undone_add(s, slot);
+  vram__slot_release(s, slot);
+}
+
+/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
+static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  vram__tensor old = vram__tensor_none();
+  if (d->ready[i]) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to mark a variable ready only once: a "
+                      "parameter is used in several reentrant backward passes (expected "
+                      "static_graph=1)");
+    return old;
+  }
+  d->ready[i] = 1;
+  if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+    old = vram__ddp_into_bucket(s, i);
+  d->bucket[d->in[i]].pending--;
+  for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
+    vram__ddp_reduce(s, d->bucket + d->next);
+  return old;
+}
+
+/* Those that no gradient can reach are ready when the first one is. */
+static void vram__ddp_mark_unused(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  d->marked = 1;
+  for (i = 0; i < d->n && !s->failed; i++)
+    if (d->ready[i] == VRAM__DDP_UNUSED) {
+      d->ready[i] = 0;
+      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+    }
+}
+
+/* The gradient of parameter i is the next in the order. */
+static void vram__ddp_note(vram__ddp *d, uint32_t i) {
+  if (d->nready < d->n)
+    d->order[d->nready++] = i;
+}
+
+/* Reducer::autograd_hook, behind AccumulateGrad. */
+static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint32_t i = (uint32_t)(l - s->leaf.at);
+  vram__tensor old;
+  if (!d->expects)
+    return;
+  if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
+    vram__ddp_note(d, i);
+  if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
+    d->ready[i] = 1;
+    return;
+  }
+  if (!d->marked)
+    vram__ddp_mark_unused(s);
+  old = vram__ddp_mark_ready(s, i);
+  vram__tensor_release(s, old); /* autograd holds it up to here */
+}
+
+/* Reducer::delay_all_reduce: all of the first step of a static graph. */
+static void vram__ddp_reduce_all(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->n; i++) {
+    if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
+      vram__ddp_note(d, i);
+    if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+  for (i = 0; i < d->nbucket; i++)
+    vram__ddp_reduce(s, d->bucket + i);
+  d->next = d->nbucket;
+}
+
+/* ---- around a step */
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p = g->param_first;
+  while (p && p->kind != VRAM__PARAM)
+    p = p->next;
+  return !o->train ? "a wrapper of torch.distributed goes with training"
+         : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "a wrapper of torch.distributed goes with texts without backward and step lines"
+         : vram__in_backward_is(o)
+             ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->last_batch || o->evaluation || o->dry_run
+             ? "a wrapper of torch.distributed goes with steps that are all alike"
+         : o->parallel->static_graph && o->accumulate > 1
+             ? "static_graph under no_sync: DistributedDataParallel's reducer stops with an error "
+               "in "
+               "the first backward"
+             : NULL;
+}
+
+/* verify_params_across_processes: the number of parameters of each rank, and all sizes and
+   strides. */
+static void vram__ddp_verify(vram__step *s) {
+  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const vram__ddp *d = vram__ddp_of(s);
+  uint64_t numbers = 0, k;
+  uint32_t *slot, own, sizes, i;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (world + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < d->n; i++)
+    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < world; k++)
+    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  for (k = 0; k < world; k++)
+    vram__slot_release(s, slot[k]);
+  vram__slot_release(s, own);
+  s->used = used;
+}
+
+/* local_used_map_dev_ */
+static void vram__ddp_make_map(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->map;
+  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, old);
+}
+
+static void vram__ddp_construct(vram__step *s) {
+  const vram_parallel *p = s->o->parallel;
+  vram__ddp_lay_out(s);
+  vram__ddp_verify(s);
+  if (!s->failed)
+    vram__ddp_broadcast(s, 1, p->broadcast_buffers);
+  vram__ddp_assign_first(s);
+  vram__ddp_initialize_buckets(s);
+  if (p->find_unused_parameters)
+    vram__ddp_make_map(s);
+  if (p->static_graph)
+    vram__ddp_make_map(s);
+  vram__ddp_of(s)->buffers = 1;
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+/* Something of the wrapper's that was there before the step. */
+static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const vram__tensor t =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
+  if (t.st)
+    vram__slot_at(s, t.st)->block = block;
+  return t.st;
+}
+
+static void vram__ddp_restore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  if (d->unfinished) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to have finished reduction in the prior "
+                      "iteration before starting a new one: parameters were not used in producing "
+                      "loss (expected find_unused_parameters=1 or static_graph=1)");
+    return;
+  }
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+    vram__ddp_assign_ordered(s); /* in a step that was left out */
+  for (i = 0; i < d->nbucket && !s->failed; i++)
+    d->bucket[i].slot =
+        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+  if (d->map)
+    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+  for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
+    if (s->leaf.past[i].had)
+      vram__ddp_into_bucket(s, i);
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+static void vram__ddp_lasts(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nbucket; i++)
+    d->bucket[i].block = vram__slot_at(s, d->bucket[i].slot)->block;
+  if (d->map)
+    d->map_block = vram__slot_at(s, d->map)->block;
+}
+
+/* DistributedDataParallel._pre_forward */
+static void vram__ddp_forward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+    vram__ddp_rebuild(s);
+  if (d->buffers && p->broadcast_buffers && !s->failed)
+    vram__ddp_broadcast(s, 0, 1);
+}
+
+/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+static void vram__ddp_sink(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+      if ((v->flags & VRAM__OUTPUT) || v == s->root) {
+        s->node = NULL;
+        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+        vram__tensor_release(s, *t);
+        *t = y;
+      }
+    }
+}
+
+/* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
+static void vram__ddp_forward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t i;
+  d->buffers = d->expects = s->last_batch;
+  if (d->expects) { /* prepare_for_backward */
+    d->next = d->marked = 0;
+    for (i = 0; i < d->nbucket; i++)
+      d->bucket[i].pending = d->bucket[i].params;
+  }
+  if (vram__ddp_finds_unused(p) || (p->static_graph && s->nth == 1))
+    vram__ddp_sink(s);
+}
+
+/* What autograd leads to. */
+static void vram__ddp_backward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const int knows = p->find_unused_parameters || p->static_graph;
+  uint32_t i;
+  for (i = 0; i < d->n && d->expects; i++)
+    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+}
+
+static void vram__ddp_backward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (!d->expects)
+    return;
+  if (s->o->parallel->static_graph && s->nth == 1)
+    vram__ddp_reduce_all(s);
+  d->expects = 0;
+  d->unfinished = d->next < d->nbucket;
+}
+
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+  w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
+  w->refuses = vram__ddp_refuses;
+  w->before = vram__ddp_before;
+  w->construct = vram__ddp_construct;
+  w->restore = vram__ddp_restore;
+  w->lasts = vram__ddp_lasts;
+  w->forward_begin = vram__ddp_forward_begin;
+  w->forward_end = vram__ddp_forward_end;
+  w->backward_begin = vram__ddp_backward_begin;
+  w->backward_end = vram__ddp_backward_end;
+}
+
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(void) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(&w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp();
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+}
+
+VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
+  vram__ddp_hooks(w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->optimizing = vram__optim_clip_all;
+}
+
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (round)
+    name.round = round->round + 1;
+  else
+    name.span.len = vram__unit_prefix(label);
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}
+
+/* >>parallel/fsdp    what fully_shard keeps */
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);
+
+/* >>parallel/fsdp    fully_shard: parameters are gathered for a unit at a time
+   (torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _fsdp_param_group.py, _fsdp_param.py,
+   _fsdp_collectives.py, to whose functions names here refer) */
+
+/* Bytes of the parameter's elements while it is gathered. */
+static uint32_t vram__fsdp_item(const vram__fsdp *d, const vram__fsdp_param *f) {
+  return vram__dtype_size(d->mp ? d->mp : f->dtype);
+}
+
+/* What copies of parts need a table for: 2,048 bytes are one block's. */
+static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
+  return vram__div_up_u64(bytes, 2048 * each);
+}
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old_cat = s->cat, old_stream = s->stream;
+  uint32_t slot;
+  s->cat = cat;
+  s->stream = stream;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old_cat;
+  s->stream = old_stream;
+  return slot;
+}
+
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__fsdp_free(s, &slot);
+}
+
+/* ---- gathering */
+
+/* Ranks that hold the group's parameters now. */
+static uint32_t vram__fsdp_ranks(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? d->post : d->shards;
+}
+
+/* Elements of this rank's part of them. */
+static uint64_t vram__fsdp_part(const vram__fsdp *d, const vram__fsdp_group *g,
+                                const vram__fsdp_param *f) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? f->padded * d->shards / d->post : f->padded;
+}
+
+/* _get_param_all_gather_inputs with the shards on the host: one copy of each goes to the device,
+   and is cast there. They go from the last to the first. */
+static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
+                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    f->post = stored;
+    if (d->mp && d->mp != f->dtype) {
+      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                               VRAM__FSDP_GATHER);
+      vram__fsdp_free(s, &stored);
+    }
+  }
+  return 0;
+}
+
+static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp && g->first < g->end && d->mp != d->param[g->first].dtype;
+}
+
+/* FSDPParamGroup.unshard, foreach_all_gather */
+static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
+  uint64_t bytes = 0;
+  uint32_t i, flat = 0;
+  if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
+    return;
+  if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
+    g->gathered = VRAM__OWN_WEIGHTS;
+    return;
+  }
+  for (i = g->first; i < g->end; i++)
+    bytes += vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i);
+  if (upload)
+    vram__fsdp_upload(s, g);
+  else if (vram__fsdp_casts(d, g) && !d->offload)
+    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
+  vram__fsdp_free(s, &flat);
+  for (i = g->end; upload && i-- > g->first;)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
+   bytes, at most twice as many blocks as the device runs at once; several tiles go to one block. */
+static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t ranks = vram__fsdp_ranks(d, g);
+  const uint64_t most = (uint64_t)s->device.sm * s->device.threads / 128 * 2;
+  uint64_t blocks = 0, each = 1, root;
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
+  each = vram__div_up_u64(blocks * ranks, most);
+  each += !each;
+  for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
+    root++;                                           /* the part */
+  each = vram__div_up_u64(each, root);
+  for (blocks = 0, i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
+  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+}
+
+/* FSDPParamGroup.wait_for_unshard */
+static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  uint32_t i, cast = 0;
+  if (!g->gathered)
+    return;
+  if (g->training == VRAM__FSDP_FORWARD)
+    vram__fsdp_free(s, &d->kept);
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
+      uint32_t before = cast;
+      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp_free(s, &before);
+    }
+    if (!f->whole)
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+  }
+  vram__fsdp_free(s, &cast);
+  if (ranks > 1)
+    vram__fsdp_split_table(s, g);
+  else
+    g->gathered = 0;
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+  g->state = VRAM__FSDP_WHOLE;
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+    d->kept = g->gathered;
+    g->gathered = 0;
+  } else
+    vram__fsdp_free(s, &g->gathered);
+}
+
+/* FSDPParamGroup.reshard */
+static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const int forward = g->training == VRAM__FSDP_FORWARD;
+  const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
+  uint32_t i;
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (post)
+      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                               VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &f->whole);
+  }
+  g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
+}
+
+/* The units in front of unit k, or behind it, that are gathered ahead of time. */
+static void vram__fsdp_prefetch(vram__step *s, uint32_t k, int forward) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 1; i <= s->o->parallel->prefetch && k; i++) {
+    if (forward ? k + i >= d->ngroup : i >= k)
+      return;
+    vram__fsdp_unshard(s, d->group + (forward ? k + i : k - i));
+  }
+}
+
+/* Did the caller say which units are gathered ahead in backward? (FSDPState._pre_backward) */
+static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
+  return s->o->parallel->prefetch && k > 1;
+}
+
+/* ---- forward */
+
+/* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
+}
+
+/* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
+   had. */
+static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t i;
+  for (i = 0; i < g->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    g->given[i] = *t;
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+  }
+}
+
+static void vram__fsdp_register(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  if (g->first == g->end || !s->grad)
+    return;
+  for (i = 0; i < g->nin; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (!n || !(f = vram__tape_record_raw(s, VRAM__K_unit, n, n, 0)))
+    return;
+  f->aux = k;
+  for (i = n = 0; i < g->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t, y;
+    if (!vram__tensor_wants_grad(s, *t))
+      continue;
+    vram__tape_edge_from(s, f, n, *t);
+    y = vram__tensor_alias(s, *t, t->d);
+    vram__grad_fn_set_output(s, f, n++, &y);
+    vram__tensor_release(s, *t);
+    *t = y;
+  }
+}
+
+static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  uint32_t i;
+  for (i = g->nin; i-- > 0;) { /* a tuple lets go of its last one first */
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    vram__tensor_release(s, *t);
+    *t = g->given[i];
+  }
+}
+
+/* FSDPState._pre_forward */
+static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__fsdp_take_inputs(s, k);
+  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_register(s, k);
+  vram__fsdp_prefetch(s, k, 1);
+}
+
+/* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
+static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram__tensor t = s->variable[s->name_of[v->index]].t;
+  const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
+  if (!vram__is_grad_fn(fn))
+    return;
+  if (d->nhook == d->hook_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__grad_fn_at(s, fn)->hooked = 1;
+  d->hook[d->nhook].fn = fn;
+  d->hook[d->nhook++].group = k;
+}
+
+/* FSDPState._post_forward */
+static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first < g->end) {
+    vram__fsdp_reshard(s, g);
+    d->order[d->norder++] = k;
+    g->at = d->norder;
+  }
+  g->training = VRAM__FSDP_IDLE;
+}
+
+/* The unit returns: its caller gets the outputs, and what ended in it ends now. */
+static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const vram_value *last = NULL;
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_post_forward(s, k);
+  for (n = g->run.first; n != g->run.last->next && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last > g->run.last->index && s->name_of[n->out[i].index] != s->g->nvalue) {
+        last = &n->out[i];
+        vram__fsdp_hook_on(s, last, k);
+      }
+  vram__fsdp_return_inputs(s, k);
+  if (last) {
+    const vram__tensor old = d->output;
+    d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
+    if (old.d)
+      vram__tensor_release(s, old);
+  }
+  for (i = 0; i < g->ndropped; i++)
+    vram__variable_unname(s, g->dropped[i]);
+}
+
+/* The module's forward: units are called, the root does what is between them. */
+VRAM__FN void vram__fsdp_forward(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n = s->g->first, *end;
+  uint32_t k, at = 0, behind;
+  for (k = 1; n && !s->failed; n = end) {
+    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+      behind = s->call.range[behind].behind;
+    if (unit) {
+      s->node = n;
+      vram__fsdp_pre_forward(s, k);
+      s->outside = n->index + 1;
+    }
+    if (!s->failed)
+      vram__checkpoint_parts(s, n, end, at, behind);
+    s->outside = 0;
+    if (unit && !s->failed)
+      vram__fsdp_unit_end(s, k++);
+    at = behind;
+  }
+}
+
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+  d->nhook = d->norder = 0;
+  d->output.d = NULL;
+  vram__fsdp_pre_forward(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (d->output.d)
+    vram__tensor_release(s, d->output);
+  d->output.d = NULL;
+  vram__fsdp_post_forward(s, 0);
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+        vram__fsdp_hook_on(s, n->out + i, 0);
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+/* ---- backward */
+
+/* The dtype in which gradients arrive: that in which they are made, which a further one is added
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (l)
+      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
+                                                                                             : wait;
+  }
+}
+
+/* FSDPParamGroup.pre_backward */
+static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
+    return;
+  g->training = VRAM__FSDP_PRE_BACKWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_expect(s, g);
+  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
+    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->at = 0;
+}
+
+/* The record fn, which made outputs of units, is about to run backward. */
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nhook && !s->failed; i++)
+    if (d->hook[i].fn == fn) {
+      vram__fsdp_pre_backward_of(s, d->hook[i].group);
+      if (vram__fsdp_prefetches(s, d->hook[i].group))
+        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+    }
+}
+
+/* The gradients that wait for a later micro-batch do so in their own dtype. */
+static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+      continue;
+    {
+      const vram__tensor old = l->grad;
+      const uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_GRADIENTS;
+      l->grad = vram__tensor_empty(s, old.d, wait);
+      s->cat = cat;
+      vram__tensor_release(s, old);
+    }
+  }
+  vram__fsdp_reshard(s, g);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
+   (aten/src/ATen/native/cuda/TensorShape.cu) */
+static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
+                              uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
+  const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
+  const uint64_t bytes = elements * vram__dtype_size(dt);
+  uint32_t i, out, grad;
+  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->end; i-- > g->first;) {
+    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
+    if (l && l->grad.d) {
+      vram__tensor_release(s, l->grad);
+      l->grad = vram__tensor_none();
+      l->let_go = d->param[i].had = 1;
+    }
+  }
+  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
+  if (dt != stored) {
+    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    if (d->copies > 1)
+      g->reduced = out;
+    else
+      vram__fsdp_free(s, &out);
+  }
+  if (d->offload || g->grad) /* on the host, or added to what is there */
+    vram__fsdp_free(s, &grad);
+  else {
+    g->grad = grad;
+    g->grad_bytes = elements * vram__dtype_size(stored);
+  }
+}
+
+/* FSDPParamGroup.post_backward */
+static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint64_t elements = 0, blocks = 0;
+  uint32_t i, n = 0;
+  if (g->first == g->end)
+    return;
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  if (!s->last_batch) {
+    vram__fsdp_leave(s, g);
+    return;
+  }
+  vram__fsdp_reshard(s, g);
+  vram__fsdp_free(s, &d->input);
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
+      continue;
+    n++;
+    elements += f->padded;
+    blocks += vram__fsdp_blocks(f->padded * vram__dtype_size(d->reduce ? d->reduce : f->dtype), 1);
+  }
+  if (!n)
+    return;
+  vram__fsdp_free(s, &g->reduced);
+  vram__fsdp_reduce(s, g, n, elements, blocks);
+}
+
+/* RegisterPostBackwardFunction.backward: the gradients of the unit's inputs are there. */
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
+  vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
+}
+
+/* FSDPState._root_post_backward_final_callback */
+VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_free(s, &d->group[k].reduced);
+    vram__fsdp_free(s, &d->group[k].gathered);
+    d->group[k].at = 0;
+  }
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_free(s, &d->input);
+}
+
+/* ---- the optimizer, and from step to step */
+
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
+VRAM__FN void vram__fsdp_optimized(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  s->r->gradients_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].had)
+      s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
+}
+
+/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, n = 0;
+  for (i = 0; i < d->nparam; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || d->offload)
+      continue;
+    if (with_grad && !s->leaf.at[f->leaf].let_go &&
+        !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
+      continue;
+    p[n].numel = f->local;
+    p[n].ndim = f->p->d->ndim;
+    p[n].size = f->size;
+    p[n].dtype = f->dtype;
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+/* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
+   (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
+
+static uint64_t vram__fsdp_rows(const vram_param *p, uint32_t shards) {
+  return vram__div_up_u64((uint64_t)p->d->v[0], shards);
+}
+
+static uint64_t vram__fsdp_padded(const vram_param *p, uint32_t shards) {
+  const uint64_t d0 = (uint64_t)p->d->v[0];
+  return d0 ? p->d->numel / d0 * vram__fsdp_rows(p, shards) : 0;
+}
+
+/* torch.chunk along the first axis: the last ranks may have fewer rows, or none. */
+static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank) {
+  const vram_dims *d = f->p->d;
+  const uint64_t rows = vram__fsdp_rows(f->p, shards), d0 = (uint64_t)d->v[0];
+  const uint64_t begin = rows * rank < d0 ? rows * rank : d0;
+  const uint64_t mine = d0 - begin < rows ? d0 - begin : rows;
+  uint32_t i;
+  f->padded = vram__fsdp_padded(f->p, shards);
+  f->local = d0 ? d->numel / d0 * mine : 0;
+  for (i = 0; i < d->ndim; i++)
+    f->size[i] = i ? d->v[i] : (int64_t)mine;
+}
+
+/* ---- which unit has which parameter */
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(units, n);
+    count += run.is_unit;
+    n = run.last->next;
+  }
+  return count;
+}
+
+static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
+
+/* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const vram_node *n;
+  uint64_t in = g->ninput;
+  for (n = g->first; n; n = n->next)
+    in += n->nin;
+  return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
+         in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
+}
+
+/* What comes one after the other in the wrapper's memory. */
+static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)s->wrapped + *used;
+  *used += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* The unit that each parameter is used in, 0: several, or outside of them. */
+static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
+  const vram_node *n = s->g->first;
+  uint32_t i, k = 1;
+  for (i = 0; i < s->g->nparam; i++)
+    owner[i] = VRAM__FSDP_NONE;
+  for (; n; n = n->next) {
+    const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
+    for (i = 0; i < n->nparam; i++) {
+      uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
+      if (to)
+        *to = *to == VRAM__FSDP_NONE || *to == (inside ? k : 0) ? inside ? k : 0 : 0;
+    }
+    k += inside && n == d->group[k].run.last;
+  }
+}
+
+/* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
+static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t k, leaf;
+  const vram_param *p;
+  for (k = 0; k < d->ngroup; k++) {
+    d->group[k].first = d->nparam;
+    for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
+      vram__fsdp_param *f = d->param + d->nparam;
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+        continue;
+      vram__memory_zero(f, sizeof *f);
+      f->p = p;
+      f->leaf = p->kind == VRAM__PARAM ? leaf : VRAM__FSDP_NONE;
+      f->group = k;
+      f->dtype = vram__param_dtype(s, p);
+      vram__fsdp_shard(f, d->shards, rank);
+      d->nparam++;
+    }
+    d->group[k].end = d->nparam;
+  }
+}
+
+/* The values from outside that the unit uses, and those whose last line is in it. */
+static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
+                                  uint64_t *used) {
+  vram__fsdp_group *g = d->group + k;
+  const vram_node *n, *end = k ? g->run.last->next : NULL;
+  const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
+  const vram_value **at;
+  uint32_t i, j, m;
+  g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (i = 0; !k && i < s->g->ninput; i++)
+    at[g->nin++] = s->g->input[i];
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+        seen[v->index] = k;
+        at[g->nin++] = v;
+      }
+    }
+  vram__fsdp_take(s, used, g->nin * sizeof *at);
+  g->given = (vram__tensor *)vram__fsdp_take(s, used, g->nin * sizeof *g->given);
+  g->dropped = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
+          (s->call.nrange && vram__step_is_captured(v)))
+        continue;
+      for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
+        ;
+      if (j && at[j - 1] == v)
+        continue;
+      for (m = g->ndropped++; m > j; m--)
+        at[m] = at[m - 1];
+      at[j] = v;
+    }
+  vram__fsdp_take(s, used, g->ndropped * sizeof *at);
+}
+
+/* Everything that stays as it is from one step to the next. */
+static void vram__fsdp_make(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const vram_words units = vram__fsdp_words(s->o);
+  const vram_node *n = s->g->first;
+  uint64_t used = (sizeof *d + 7) / 8 * 8;
+  uint32_t *owner, k, i;
+  vram__memory_zero(d, sizeof *d);
+  d->shards = p->dp ? p->dp : 1;
+  d->copies = p->copies ? p->copies : 1;
+  d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
+  d->mp = p->mp;
+  d->reduce = p->reduce;
+  d->offload = p->cpu_offload;
+  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
+  d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
+  d->hook_room = 2 * s->g->nvalue;
+  d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
+  owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
+  vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
+  for (k = 1; n; n = n ? n->next : NULL) {
+    const vram__unit_run run = vram__units_run(units, n);
+    if (run.is_unit)
+      d->group[k++].run = run;
+    n = run.last;
+  }
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
+  vram__fsdp_owners(s, d, owner);
+  vram__fsdp_put_params(s, d, owner);
+  for (i = 0; i < s->g->nvalue; i++)
+    owner[i] = 0;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_put_values(s, d, k, owner, &used);
+}
+
+/* ---- construction */
+
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const vram_param *p;
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+    }
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
+        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+        vram__replay_get(s, bytes, 0);
+      }
+    }
+  }
+}
+
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  if (s->nth == 1)
+    vram__fsdp_make(s);
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
+    f->whole = f->post = f->shard = f->had = 0;
+    o->params_bytes += bytes;
+    if (d->offload)
+      continue;
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
+    if (f->leaf != VRAM__FSDP_NONE)
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
+}
+
+/* What the step before left: a storage of gradients for each group that had some. */
+static void vram__fsdp_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- what fully_shard refuses */
+
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const uint32_t shards = p->dp ? p->dp : 1;
+  const vram_param *q;
+  if (!o->train)
+    return "fully_shard is played for training";
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+    return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
+    return "If passing reshard_after_forward as an int, it should be a factor of the shards";
+  for (q = g->param_first; q; q = q->next) {
+    uint64_t weight;
+    if (q->kind == VRAM__BUFFER)
+      continue;
+    if (!q->d->ndim)
+      return "Shard dim 0 is invalid for 0D tensor";
+    if (!(q->d->flags & VRAM__CONTIG))
+      return "FSDP does not support non-contiguous parameters yet";
+    if (vram__param_quantised(q, &weight))
+      return "fully_shard of quantised weights is not played";
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      return "fully_shard of recurrent nets is not played: their weights are one tensor";
+  }
+  return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -45023,6 +47327,19 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DDP:
+    vram__ddp_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_DS1:
+  case VRAM_WRAPPER_DS2:
+    vram__ds_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
+    return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
   }
@@ -45073,6 +47390,1209 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+
+#define VRAM__DS_NONE UINT32_MAX
+
+/* A trainable parameter, in the order of named_parameters. */
+typedef struct vram__ds_param {
+  const vram_param *p;
+  uint32_t leaf;
+  uint64_t numel, at; /* at: where it lies in the flat parameters */
+  uint8_t mine;       /* a part of it is in this rank's partition */
+  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
+  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+} vram__ds_param;
+
+/* A slot that lasts from step to step, and its block of a replay. */
+typedef struct vram__ds_kept {
+  uint32_t slot, block;
+  uint64_t bytes;
+} vram__ds_kept;
+
+/* Stages 1 and 2: DeepSpeedZeroOptimizer (runtime/zero/stage_1_and_2.py, to whose functions names
+   refer). */
+typedef struct vram__ds {
+  vram__ds_param *param;
+  uint32_t *by_leaf; /* parameter of a leaf */
+  uint32_t nparam, stage, ranks, rank;
+  vram_dtype dtype;              /* of parameters and gradients */
+  uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
+  int64_t part_size;             /* the same for the optimizer */
+  uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
+  uint32_t nmine;
+  vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
+  uint64_t buffers_bytes;
+  uint8_t offload, overlap, contiguous, scatter;
+  /* of a backward */
+  uint32_t bucket[2], at; /* slots; which of them */
+  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
+                             that is larger than a bucket (record_stream) */
+  uint8_t ready;          /* the buckets are there */
+  uint64_t elements;      /* in the bucket */
+  uint32_t *member;       /* parameters in it */
+  uint32_t nmember;
+  uint32_t extra;           /* parameter larger than the bucket; VRAM__DS_NONE: none */
+  uint32_t grads, grads_in; /* slots: gradients of the partition: of all micro-batches, of this */
+  uint32_t pad;             /* slot: zeros behind them */
+  uint32_t nlist;           /* tensors of averaged_gradients */
+  uint32_t *norms;          /* slots: of each gradient, while they are added up */
+  /* of the optimizer's step: slots */
+  uint32_t single;              /* the gradient of the partition in fp32 */
+  uint32_t scaled, norm_before; /* norms that go with the step */
+} vram__ds;
+
+static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
+
+/* deepspeed.c */
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+
+/* deepspeed_reduce.c */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s);
+
+/* deepspeed_norm.c */
+typedef struct vram__ds_scalars {
+  uint32_t slot[26];   /* by letter */
+  uint64_t each, norm; /* bytes of a gradient's element, of a norm */
+} vram__ds_scalars;
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel);
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_optimizing(vram__step *s);
+VRAM__FN void vram__ds_optimized(vram__step *s);
+
+/* >>parallel/deepspeed    deepspeed.initialize with ZeRO stages 1 and 2 (deepspeed 0.19.8:
+   runtime/engine.py, runtime/zero/stage_1_and_2.py, to whose functions names here refer) */
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
+  if (*slot)
+    vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+/* What another stream has used goes, and its memory when somebody allocates next. */
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
+  vram__undone_add(s, slot);
+}
+
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &slot);
+}
+
+/* What lasts is made. */
+static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
+  k->bytes = bytes;
+  k->slot = vram__ds_new(s, bytes, cat);
+}
+
+/* It was made before this step. */
+static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+  const int64_t size = (int64_t)k->bytes;
+  k->slot = 0;
+  if (!k->bytes)
+    return;
+  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (s->replay && k->slot)
+    vram__slot_at(s, k->slot)->block = k->block;
+}
+
+static void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+  k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
+  if (!k->slot)
+    k->bytes = 0;
+}
+
+/* ---- before the run */
+
+static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) {
+  (void)o;
+  return sizeof(vram__ds) + (uint64_t)g->nparam * (sizeof(vram__ds_param) + 3 * sizeof(uint32_t)) +
+         64;
+}
+
+static const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p;
+  for (p = g->param_first; p && p->kind != VRAM__PARAM;)
+    p = p->next;
+  return !o->train                 ? "DeepSpeed's ZeRO is for training"
+         : !p                      ? "DeepSpeed's ZeRO without a trainable parameter"
+         : vram__in_backward_is(o) ? "an optimizer in backward does not go with DeepSpeed"
+         : o->amp == VRAM_F16      ? "DeepSpeed scales losses itself: fp16 autocast is not played"
+         : o->master_weights       ? "DeepSpeed has master weights of its own"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "DeepSpeed's engine makes backward and the step: not the text's lines"
+         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+             ? "overlap_comm=1 with contiguous_gradients=0 is not played"
+             : NULL;
+}
+
+static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
+
+/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
+static void vram__ds_options(vram__step *s) {
+  if (vram__ds_is_bf16(s))
+    s->dtype = s->loaded = VRAM_BF16;
+}
+
+/* The module is on the host until the engine moves it. */
+static void vram__ds_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  (void)s;
+  o->all[0] = o->all[1] = none;
+}
+
+/* ---- the partition */
+
+/* Where parameters lie: one after the other, or every so manyth first (_round_robin_reorder). */
+static void vram__ds_lay(vram__ds *d, uint32_t every) {
+  uint64_t at = 0;
+  uint32_t first, i;
+  for (first = 0; first < every && first < d->nparam; first++)
+    for (i = first; i < d->nparam; i += every) {
+      d->param[i].at = at;
+      at += d->param[i].numel;
+    }
+}
+
+/* partition_info: what of the flat parameters is this rank's. */
+static void vram__ds_partition(vram__ds *d) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  uint32_t i;
+  d->nmine = 0;
+  d->mine_numel = d->mine_end = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    f->mine = (f->at >= begin && f->at < end) || (f->at < begin && begin < f->at + f->numel);
+    if (!f->mine)
+      continue;
+    d->nmine++;
+    d->mine_numel += f->numel;
+    if (f->at + f->numel < begin + d->mine_end)
+      continue;
+    d->mine_end = (f->at + f->numel < end ? f->at + f->numel : end) - begin;
+  }
+}
+
+/* Parameters as they lie in the scratch of a wrapper. */
+static void vram__ds_take(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  uint64_t align;
+  d->param = (vram__ds_param *)(void *)(d + 1);
+  d->by_leaf = (uint32_t *)(void *)(d->param + s->g->nparam);
+  d->member = d->by_leaf + s->g->nparam;
+  d->norms = d->member + s->g->nparam;
+  d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
+  d->ranks = o->dp;
+  d->rank = vram_parallel_place_of(o).dp;
+  d->dtype = s->dtype;
+  d->overlap = o->overlap_comm;
+  d->contiguous = o->contiguous_gradients || o->offload_optimizer;
+  d->scatter = o->reduce_scatter;
+  d->offload = o->offload_optimizer;
+  d->nparam = 0;
+  d->numel = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      vram__ds_param *f = d->param + d->nparam;
+      f->p = p;
+      f->leaf = leaf;
+      f->numel = p->d->numel;
+      f->reduced = f->bucketed = 0;
+      d->by_leaf[leaf++] = d->nparam++;
+      d->numel += f->numel;
+    }
+  vram__ds_lay(d, o->round_robin_gradients ? d->ranks : 1);
+  align = 2 * (uint64_t)d->ranks; /* nccl_start_alignment_factor */
+  d->part = (d->numel + align - 1) / align * align / d->ranks;
+  d->part_size = (int64_t)d->part;
+  vram__ds_partition(d);
+}
+
+/* Behind the constructor and before each later step. */
+static void vram__ds_begin(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
+  d->ready = 0;
+  d->nmember = 0;
+  d->elements = 0;
+  d->extra = VRAM__DS_NONE;
+  d->used[0] = d->used[1] = d->used[2] = 0;
+  if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+  s->leaf.accumulated = vram__ds_accumulated;
+  s->r->params_bytes = d->flat.bytes;
+}
+
+/* Module.to(device), frozen parameters and buffers stay as they are. */
+static void vram__ds_move(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  uint32_t n = 0;
+  d->buffers_bytes = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+    else if (p->kind == VRAM__FROZEN)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+}
+
+/* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
+static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
+  uint32_t i, zeros = 0, copy;
+  if (pad)
+    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+  if (d->nparam > 1 || pad)
+    vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
+  else { /* a single tensor is not copied */
+    d->flat.slot = slot[0];
+    d->flat.bytes = d->numel * each;
+    slot[0] = 0;
+  }
+  vram__ds_free(s, &zeros);
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, slot + i);
+  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+  if (d->offload)
+    vram__ds_free(s, &copy);
+  else if (each == 4) {
+    d->master.slot = copy;
+    d->master.bytes = d->part * 4;
+  } else {
+    vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &copy);
+  }
+}
+
+static void vram__ds_construct(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(s->dtype);
+  uint64_t most = 0;
+  uint32_t i;
+  vram__ds_take(s);
+  vram__ds_move(s, d->norms);
+  vram__ds_flatten(s, d->norms);
+  if (d->offload) { /* temp_grad_buffer_for_gpu_offload */
+    for (i = 0; i < d->nparam; i++)
+      most = d->param[i].numel > most ? d->param[i].numel : most;
+    vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
+  } else /* initialize_optimizer_states */
+    vram__ds_briefly(s, d->part * 4);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_restore(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__PARAM) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                                  p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS
+                                                          : VRAM_CATEGORY_PARAMS);
+    }
+  vram__ds_keep_again(s, &d->flat, VRAM_CATEGORY_PARAMS);
+  vram__ds_keep_again(s, &d->master, VRAM_CATEGORY_OPTIMIZER);
+  vram__ds_keep_again(s, &d->norm, VRAM_CATEGORY_OTHER);
+  vram__ds_keep_again(s, &d->staging, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_lasts(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_keep_block(s, &d->flat);
+  vram__ds_keep_block(s, &d->master);
+  vram__ds_keep_block(s, &d->norm);
+  vram__ds_keep_block(s, &d->staging);
+}
+
+/* ---- a step */
+
+/* .grad = None */
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
+  vram__leaf *l = s->leaf.at + f->leaf;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
+    s->leaf.past[f->leaf].had = 0;
+    s->leaf.past[f->leaf].let_go = 1;
+  }
+}
+
+/* A number that is multiplied or divided by another one, which is no tensor. */
+static vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  s->grad = 1;
+  f = vram__tape_record(s, VRAM__K_scale, &x, 1, 1, 1);
+  s->grad = 0;
+  y = vram__pointwise_empty1(s, x);
+  if (f) {
+    vram__save_tensor(s, f, x); /* for its dtype: whoever calls holds it anyway */
+    vram__grad_fn_set_output(s, f, 0, &y);
+  }
+  return y;
+}
+
+/* DeepSpeedEngine.backward: the loss is divided by the number of micro-batches, scaled (by 1), and
+   behind backward gradients are reduced. */
+static void vram__ds_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed)
+    vram__ds_reduce_gradients(s);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+static uint32_t vram__ds_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds *d = vram__ds_of(s);
+  (void)with_grad;
+  if (d->offload)
+    return 0;
+  p->numel = d->part;
+  p->ndim = 1;
+  p->size = &d->part_size;
+  p->dtype = VRAM_F32;
+  p->rank = 0;
+  return 1;
+}
+
+VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds_bytes;
+  w->refuses = vram__ds_refuses;
+  w->options = vram__ds_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds_construct;
+  w->restore = vram__ds_restore;
+  w->lasts = vram__ds_lasts;
+  w->backward = vram__ds_backward;
+  w->optim_params = vram__ds_optim_params;
+  w->optimizing = vram__ds_optimizing;
+  w->optimized = vram__ds_optimized;
+}
+
+/* >>parallel/deepspeed_reduce    ZeRO stages 1 and 2: gradients are reduced in buckets
+   (deepspeed/runtime/zero/stage_1_and_2.py) */
+
+static uint8_t vram__ds_reduction_stream(const vram__ds *d) { return d->overlap ? 1 : 0; }
+
+/* setup_buckets */
+static void vram__ds_setup_buckets(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes =
+      vram__product_or_overflow(s->o->parallel->reduce_bucket_size, vram__dtype_size(d->dtype));
+  uint32_t i;
+  if (d->ready)
+    return;
+  for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
+    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  d->at = 0;
+  d->ready = 1;
+}
+
+/* ---- average_tensor */
+
+/* The gradients of one all_reduce. */
+typedef struct vram__ds_slices {
+  uint64_t numel; /* of the tensors of the running small bucket, */
+  uint32_t count; /* and how many they are */
+  uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
+} vram__ds_slices;
+
+/* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
+static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (x->count > 1)
+    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  s->stream = stream;
+  x->numel = 0;
+  x->count = 0;
+}
+
+/* A piece of a gradient that goes to one rank; what belongs to the rank of the piece before it is
+   one piece with that. They are gathered until they are more than a bucket. */
+static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uint64_t numel,
+                           uint64_t *pending) {
+  if (part == x->last) {
+    *pending += numel;
+    return;
+  }
+  if (*pending) {
+    x->count++;
+    x->numel += *pending;
+    if (x->numel > s->o->parallel->reduce_bucket_size)
+      vram__ds_allreduce(s, x);
+  }
+  *pending = numel;
+  x->last = part;
+}
+
+static void vram__ds_average(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  uint64_t pending = 0;
+  uint32_t i;
+  if (!d->scatter)
+    return;
+  for (i = 0; i < d->nmember; i++) {
+    const vram__ds_param *f = d->param + d->member[i];
+    uint64_t done = 0;
+    while (done < f->numel) {
+      const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
+      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
+      vram__ds_piece(s, &x, part, n, &pending);
+      done += n;
+    }
+  }
+  vram__ds_piece(s, &x, UINT64_MAX - 1, 0, &pending);
+  if (x.count)
+    vram__ds_allreduce(s, &x);
+}
+
+/* _buffered_reduce_fallback: gradients that are not in a bucket. */
+static void vram__ds_fallback(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  x.numel = d->elements;
+  x.count = d->nmember;
+  vram__ds_allreduce(s, &x);
+}
+
+/* ---- reduce_ipg_grads */
+
+/* The gradients of the partition get a place of their own. */
+static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->offload)
+    vram__ds_offload_gradient(s, f);
+  else if (!d->grads_in)
+    d->grads_in =
+        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+  s->stream = stream;
+  if (!d->offload)
+    vram__ds_let_go(s, f);
+}
+
+static void vram__ds_reduce_bucket(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->contiguous)
+    vram__ds_average(s);
+  else
+    vram__ds_fallback(s);
+  for (i = 0; i < d->nmember; i++) {
+    vram__ds_param *f = d->param + d->member[i];
+    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
+      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+    if (f->mine && d->contiguous)
+      vram__ds_copy_to_partition(s, f);
+    else if (!f->mine && d->stage == 2)
+      vram__ds_let_go(s, f);
+  }
+  d->extra = VRAM__DS_NONE;
+  d->used[2] = 0;
+  d->nmember = 0;
+  d->elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads */
+static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  if (!f->numel)
+    return;
+  if (d->elements + f->numel > most) {
+    vram__ds_reduce_bucket(s);
+    if (d->contiguous && d->overlap)
+      d->at = 1 - d->at;
+  }
+  if (d->contiguous && f->numel <= most)
+    vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
+  else if (d->contiguous)
+    d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
+  d->elements += f->numel;
+  d->member[d->nmember++] = (uint32_t)(f - d->param);
+}
+
+/* process_gradients: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_param *f = d->param + d->by_leaf[l - s->leaf.at];
+  if (!l->grad.d)
+    return;
+  vram__ds_setup_buckets(s);
+  if (d->stage == 2 || (d->overlap && s->last_batch))
+    vram__ds_reduce(s, f);
+}
+
+/* averaged_gradients: views of the gradients of the partition, zeros behind them. */
+static void vram__ds_gradients_list(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->nlist = d->nmine;
+  if (d->mine_end == d->part)
+    return;
+  d->nlist++;
+  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                        VRAM_CATEGORY_GRADIENTS);
+}
+
+/* reduce_gradients and independent_gradient_partition_epilogue */
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->stage == 1 && !s->last_batch)
+    return;
+  for (i = 0; i < d->nparam && d->stage == 1 && !d->overlap; i++)
+    if (s->leaf.at[d->param[i].leaf].grad.d)
+      vram__ds_reduce(s, d->param + i);
+  vram__ds_reduce_bucket(s);
+  if (s->last_batch && !d->offload)
+    vram__ds_gradients_list(s);
+  for (i = 0; i < 2; i++) {
+    if (d->used[i])
+      vram__ds_free_late(s, d->bucket[i]);
+    vram__ds_free(s, &d->bucket[i]);
+    d->used[i] = 0;
+  }
+  d->ready = 0;
+  if (!d->grads)
+    d->grads = d->grads_in;
+  else
+    vram__ds_free(s, &d->grads_in);
+  d->grads_in = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->contiguous || !d->param[i].mine)
+      vram__ds_let_go(s, d->param + i);
+  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
+}
+
+/* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
+   clipping, all in small tensors (deepspeed/runtime/zero/stage_1_and_2.py, runtime/utils.py) */
+
+/* Plays words of small tensors: "a4" makes a, of 4 bytes ('e': a gradient's element, 'n': a norm),
+   "-a" lets go of it. */
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text) {
+  for (; *text; text++) {
+    const int gone = *text == '-';
+    uint32_t *slot;
+    if (*text == ' ')
+      continue;
+    text += gone;
+    slot = x->slot + (*text - 'a');
+    if (gone) {
+      vram__ds_free(s, slot);
+      continue;
+    }
+    text++;
+    *slot = vram__ds_new(s,
+                         *text == 'e'   ? x->each
+                         : *text == 'n' ? x->norm
+                                        : (uint64_t)(*text - '0'),
+                         VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+static void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
+/* has_inf_or_nan; its result is j. */
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel) {
+  x->each = vram__dtype_size(dtype);
+  vram__ds_say(s, x, "ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
+}
+
+/* vector_norm(g.to(float64)) */
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
+  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__ds_free(s, &copy);
+  return norm;
+}
+
+/* Elements of a parameter that are in the partition. */
+static uint64_t vram__ds_part_of(const vram__ds *d, const vram__ds_param *f) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  const uint64_t from = f->at > begin ? f->at : begin;
+  const uint64_t to = f->at + f->numel < end ? f->at + f->numel : end;
+  return to - from;
+}
+
+/* is_invalid_grad_norm */
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "an b1 c1 d1 -c-b-a f1 -d g1 h1 -f-g i1 -h-i");
+}
+
+/* has_overflow_partitioned_grads_serial */
+static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "z4");
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine) {
+      vram__ds_overflow(s, x, d->dtype, vram__ds_part_of(d, d->param + i));
+      vram__ds_say(s, x, "-j");
+    }
+  if (d->mine_end < d->part) {
+    vram__ds_overflow(s, x, d->dtype, d->part - d->mine_end);
+    vram__ds_say(s, x, "-j");
+  }
+  vram__ds_say(s, x, "a1 -z b1 -a-b");
+}
+
+/* get_grad_norm_direct; the norm is e. */
+static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i, n = 0, stack, squares;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine)
+      d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
+  if (!n) {
+    vram__ds_say(s, x, "d4");
+  } else {
+    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    vram__ds_free(s, &stack);
+    vram__ds_say(s, x, "c8");
+    vram__ds_reduction(s, n, VRAM_F64, 8);
+    vram__ds_free(s, &squares);
+    vram__ds_say(s, x, "d4 -c");
+  }
+  vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
+  while (n)
+    vram__ds_free(s, d->norms + --n);
+}
+
+/* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
+   held the one before goes with the step. */
+static void vram__ds_global_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "a4 b4 c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k4 l4 m4 -l-a-j-k-e");
+  vram__ds_invalid(s, x);
+}
+
+/* unscale_and_clip_grads, with gradient_clipping, which is 1.0 where nobody sets it */
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_invalid(s, x);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+}
+
+/* The partition's gradients in fp32: the optimizer's only gradient. */
+static uint32_t vram__ds_single_gradient(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t each = vram__dtype_size(d->dtype);
+  uint32_t flat = 0, single, i;
+  if (d->nlist > 1)
+    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+  single = flat;
+  if (each < 4) {
+    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__ds_free(s, &flat);
+  }
+  if (single || !d->grads) {
+    vram__ds_free(s, &d->grads);
+  } else { /* it is the gradients themselves */
+    single = d->grads;
+    d->grads = 0;
+  }
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_let_go(s, d->param + i);
+  vram__ds_free(s, &d->pad);
+  return single;
+}
+
+/* With the optimizer on the host only scalars go to the device. */
+static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "a1 -a b4 -b");
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, d->norms + i);
+}
+
+VRAM__FN void vram__ds_optimizing(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 4;
+  if (d->offload) {
+    vram__ds_optimizing_on_host(s, &x);
+    return;
+  }
+  vram__ds_check_overflow(s, &x);
+  vram__ds_grad_norm(s, &x);
+  vram__ds_global_norm(s, &x);
+  d->scaled = x.slot['m' - 'a'];
+  d->norm_before = d->norm.slot;
+  d->norm.bytes = 4;
+  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->single = vram__ds_single_gradient(s);
+  vram__ds_clip(s, &x);
+}
+
+/* Behind optimizer.step(): parameters are gathered in place. */
+VRAM__FN void vram__ds_optimized(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_free(s, &d->single);
+  vram__ds_free(s, &d->scaled);
+  vram__ds_free(s, &d->norm_before);
+  s->r->optimizer_bytes += d->master.bytes;
+}
+
+/* copy_grads_in_partition with the optimizer on the host: the norm of what is in the partition, a
+   look for overflow, and a copy in fp32 that goes to the host. */
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t part = vram__ds_part_of(d, f);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  if (!s->last_batch)
+    return;
+  d->norms[f - d->param] = vram__ds_norm(s, part);
+  vram__ds_overflow(s, &x, d->dtype, f->numel);
+  vram__ds_say(s, &x, "-j");
+  if (d->dtype != VRAM_F32)
+    vram__ds_briefly(s, 4 * part);
+  vram__ds_let_go(s, f);
+}
+
+/* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
+
+/* NCCL allocates with cudaMalloc, at the first collective of a kind: the caching allocator does not
+   know of it. How much depends on the machine, so that there are bounds only.
+   Two ranks of a node that exchange anything have a buffer for each channel and direction: at the
+   receiver one of LL (524,288 bytes), LL128 (4,915,200) and Simple (4,194,304; src/init.cc:
+   computeBuffSizes), at the sender its flags, each rounded up to 2 MiB (src/transport/p2p.cc:
+   p2pSendSetup, p2pRecvSetup). Through shared host memory (no NVLink, no access of peers) the
+   device has none of them; through a network both sides have a buffer. */
+#define VRAM__NCCL_RECEIVE UINT64_C(10485760)
+#define VRAM__NCCL_SEND UINT64_C(2097152)
+#define VRAM__NCCL_PAIR (VRAM__NCCL_RECEIVE + VRAM__NCCL_SEND)
+#define VRAM__NCCL_PAIR_MOST (2 * VRAM__NCCL_RECEIVE)
+
+/* NVLink SHARP: two buffers of 8 steps of 128 KiB for each channel and rank of the node, where they
+   are three or more (src/transport/nvls.cc: ncclNvlsBufferSetup). */
+#define VRAM__NCCL_NVLS UINT64_C(2097152)
+
+/* What send and receive share behind a network, of each direction: channels times 16 steps of 512
+   KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
+#define VRAM__NCCL_NETWORK UINT64_C(8388608)
+
+enum {
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
+};
+
+/* Channels by what links the devices of that compute capability: the fewest; those of the usual
+   machine for rings, for two that send and receive, for NVLink SHARP, as NCCL_DEBUG=INFO has them
+   ("16 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer"); the most. */
+typedef struct vram__nccl_links {
+  uint32_t cc; /* from this one on */
+  uint8_t least, rings, pair, nvls, most;
+} vram__nccl_links;
+
+static const vram__nccl_links vram__nccl_rows[] = {
+    {100, 2, 32, 32, 32, 64},                       /* MAXCHANNELS (src/include/device.h) */
+    {90, 2, 16, 32, 16, 32},  {86, 0, 4, 2, 0, 16}, /* a PCIe bus, or host memory */
+    {80, 2, 24, 32, 0, 32},   {75, 0, 4, 2, 0, 16}, {70, 2, 12, 16, 0, 32}, {0, 0, 4, 2, 0, 16},
+};
+
+static const vram__nccl_links *vram__nccl_links_of(uint32_t cc) {
+  const vram__nccl_links *l = vram__nccl_rows;
+  cc = cc ? cc : 90;
+  if (cc >= 110) /* GeForce, RTX PRO */
+    cc = 89;
+  while (cc < l->cc)
+    l++;
+  return l;
+}
+
+static uint64_t vram__nccl_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses) {
+  const vram__nccl_links *l = vram__nccl_links_of(cc);
+  const uint64_t peers = ranks ? vram__nccl_least(ranks, VRAM__NCCL_NODE) - 1 : 0;
+  const uint64_t sharp = ranks < 3 ? 0 : (peers + 1) * VRAM__NCCL_NVLS;
+  vram_bounds b = {0, 0, 0};
+  if (ranks < 2)
+    return b;
+  if (uses & VRAM_NCCL_COLLECTIVES) {
+    b.lower += l->least * VRAM__NCCL_PAIR;
+    b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
+  }
+  if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
+    const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
+    const uint64_t to = all ? peers : vram__nccl_least(peers, 2);
+    b.lower += (l->least != 0) * (all ? to : 1) * VRAM__NCCL_PAIR;
+    b.expected += to * l->pair * VRAM__NCCL_PAIR;
+    b.upper += to * l->most * VRAM__NCCL_PAIR_MOST + UINT64_C(2) * l->most * VRAM__NCCL_NETWORK;
+    if (all && ranks > VRAM__NCCL_NODE)
+      b.upper = vram__sum_or_overflow(
+          b.upper, vram__product_or_overflow((ranks - VRAM__NCCL_NODE) * VRAM__NCCL_NET_CHANNELS,
+                                             VRAM__NCCL_RECEIVE));
+  }
+  return b;
+}
+
+static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
+  a.lower = vram__sum_or_overflow(a.lower, b.lower);
+  a.expected = vram__sum_or_overflow(a.expected, b.expected);
+  a.upper = vram__sum_or_overflow(a.upper, b.upper);
+  return a;
+}
+
+/* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
+   are several, the one of the whole world is at least there to ask, and has buffers once it was
+   used (barrier, broadcast_object_list). */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  vram_bounds sum = {0, 0, 0};
+  uint32_t i, used = 0;
+  uint32_t size[6];
+  static const uint8_t uses[6] = {
+      VRAM_NCCL_COLLECTIVES,                        /* copies */
+      VRAM_NCCL_COLLECTIVES,                        /* of the wrapper */
+      VRAM_NCCL_COLLECTIVES,                        /* tp */
+      VRAM_NCCL_NEIGHBOURS,                         /* pp */
+      VRAM_NCCL_COLLECTIVES | VRAM_NCCL_ALL_TO_ALL, /* cp: gradients of keys and values rotate */
+      VRAM_NCCL_ALL_TO_ALL,                         /* ep */
+  };
+  if (!p)
+    return sum;
+  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
+  for (i = 0; i < 6; i++) {
+    used += size[i] > 1;
+    sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
+  }
+  if (used > 1)
+    sum.upper = vram__sum_or_overflow(
+        sum.upper,
+        vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
+  return sum;
+}
+
+/* >>parallel/classes    ranks that are equal by construction */
+
+/* Where torch.chunk cuts along an axis, ranks have the same part from one boundary to the next: the
+   first `size / part` a whole one, one the rest, those behind it nothing. */
+typedef struct vram__bounds_of_ranks {
+  uint32_t *at; /* where a class begins, in order; the first is 0 */
+  uint32_t count, cap, ranks;
+} vram__bounds_of_ranks;
+
+static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
+  uint32_t i = b->count;
+  if (rank >= b->ranks)
+    return;
+  while (i && b->at[i - 1] > rank)
+    i--;
+  if ((i && b->at[i - 1] == rank) || b->count == b->cap)
+    return;
+  VRAM_ASSERT(b->count < b->cap);
+  for (uint32_t k = b->count++; k > i; k--)
+    b->at[k] = b->at[k - 1];
+  b->at[i] = (uint32_t)rank;
+}
+
+static void vram__boundaries_of(vram__bounds_of_ranks *b, int64_t size) {
+  const uint64_t n = size > 0 ? (uint64_t)size : 0;
+  const uint64_t part = n ? vram__div_up_u64(n, b->ranks) : 1;
+  if (n % b->ranks == 0)
+    return;
+  vram__boundary_put(b, n / part);
+  vram__boundary_put(b, n / part + (n % part != 0));
+}
+
+static void vram__boundaries_begin(vram__bounds_of_ranks *b, uint32_t *at, uint32_t cap,
+                                   uint32_t ranks) {
+  b->at = at;
+  b->cap = cap;
+  b->count = 0;
+  b->ranks = ranks ? ranks : 1;
+  vram__boundary_put(b, 0);
+}
+
+static int vram__param_is_cut(const vram_param *p) { return p->kind != VRAM__BUFFER && p->d->ndim; }
+
+/* Two for each parameter and axis that is looked at. */
+static uint64_t vram__boundaries_room(const vram_graph *g) { return (uint64_t)g->nparam * 4 + 2; }
+
+/* ---- ZeroRedundancyOptimizer ---- */
+
+/* distributed/optim/zero_redundancy_optimizer.py: _partition_parameters gives whole parameters, the
+   largest first, to the rank that has the fewest elements so far, the lowest of several. Ranks are
+   in a heap of these two. */
+typedef struct vram__partition {
+  uint64_t elements, hash; /* hash: of what it has, in order */
+  uint32_t rank;
+} vram__partition;
+
+static int vram__partition_before(const vram__partition *a, const vram__partition *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+static void vram__partition_sink(vram__partition *heap, uint32_t n) {
+  const vram__partition moved = heap[0];
+  uint32_t i = 0, k;
+  for (; (k = 2 * i + 1) < n; i = k) {
+    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (!vram__partition_before(heap + k, &moved))
+      break;
+    heap[i] = heap[k];
+  }
+  heap[i] = moved;
+}
+
+static uint64_t vram__param_hash(const vram_param *p, uint64_t before) {
+  uint64_t h = vram__mix(before + p->dtype + UINT64_C(0x9e3779b97f4a7c15));
+  uint32_t i;
+  for (i = 0; i < p->d->ndim; i++)
+    h = vram__mix(h + (uint64_t)p->d->v[i] + 1);
+  return h;
+}
+
+/* Trainable parameters, largest first, those of a size in order; how many. */
+static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **list) {
+  const vram_param *p;
+  uint32_t n = 0, width, i;
+  const vram_param **from = list, **to = list + g->nparam;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == 0)
+      list[n++] = p;
+  for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
+    const vram_param **swap = from;
+    for (i = 0; i < n; i += 2 * width) {
+      const uint32_t middle = i + width < n ? i + width : n,
+                     end = middle + width < n ? middle + width : n;
+      uint32_t a = i, b = middle, k;
+      for (k = i; k < end; k++)
+        to[k] = a < middle && (b >= end || from[a]->d->numel >= from[b]->d->numel) ? from[a++]
+                                                                                   : from[b++];
+    }
+    from = to;
+    to = swap;
+  }
+  for (i = 0; i < n && from != list; i++)
+    list[i] = from[i];
+  return n;
+}
+
+static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
+  return (uint64_t)g->nparam * 2 * sizeof(vram_param *) + ranks * (uint64_t)sizeof(vram__partition);
+}
+
+/* ---- */
+
+/* Ranks of the wrapper of which each may differ, or only where rows end. */
+typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+
+static vram__differ vram__wrapper_differs(const vram_parallel *p) {
+  return p->dp < 2                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
+                                            : VRAM__ALL_EQUAL;
+}
+
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
+  uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    n += vram__partition_room(g, p->dp);
+  return n;
+}
+
+/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
+   first cp's rank dp. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
+  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+}
+
+typedef struct vram__class_list {
+  vram_rank_class *at;
+  uint32_t count, cap;
+} vram__class_list;
+
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+  if (list->count < list->cap) {
+    vram_rank_class *c = list->at + list->count;
+    c->rank = first;
+    c->last = last;
+    c->ranks = ranks;
+  }
+  list->count++;
+}
+
+static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
+                                  uint64_t others, vram__class_list *list) {
+  vram__bounds_of_ranks b;
+  const vram_param *q;
+  uint32_t i;
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
+    for (q = g->param_first; q; q = q->next)
+      if (vram__param_is_cut(q))
+        vram__boundaries_of(&b, q->d->v[0]);
+  for (i = 0; i < b.count; i++) {
+    const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
+                    (end - b.at[i]) * others);
+  }
+}
+
+static int vram__partitions_alike(const vram__partition *a, const vram__partition *b) {
+  return a->hash == b->hash && a->elements == b->elements;
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t n = vram__params_by_size(g, param), i, k, first;
+  vram__partition t;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i < n; i++) {
+    heap[0].elements += param[i]->d->numel;
+    heap[0].hash = vram__param_hash(param[i], heap[0].hash);
+    vram__partition_sink(heap, p->dp);
+  }
+  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+    while (heap[i].rank != i) {
+      t = heap[heap[i].rank];
+      heap[heap[i].rank] = heap[i];
+      heap[i] = t;
+    }
+  for (i = 0; i < p->dp; i++) {
+    uint64_t alike = 0;
+    uint32_t last = i;
+    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
+      first++;
+    if (first < i)
+      continue;
+    for (k = i; k < p->dp; k++)
+      if (vram__partitions_alike(heap + k, heap + i)) {
+        alike++;
+        last = k;
+      }
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+  }
+}
+
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  vram__class_list to;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(g, p))
+    return VRAM_ERR_MEMORY;
+  if (vram_parallel_world(p) > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  scratch = (uint8_t *)scratch + skip;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    vram__classes_by_partition(g, p, scratch, others, &to);
+  else
+    vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t world = vram_parallel_world(p);
+  const uint32_t stages = p->pp ? p->pp : 1;
+  const vram_param *q;
+  vram__bounds_of_ranks b;
+  vram__class_list to;
+  uint32_t i, stage;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(whole, p))
+    return VRAM_ERR_MEMORY;
+  if (world > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  vram__boundaries_begin(&b, (uint32_t *)(void *)((uint8_t *)scratch + skip),
+                         (uint32_t)vram__boundaries_room(whole), p->tp);
+  for (q = whole->param_first; q; q = q->next)
+    for (i = 0; vram__param_is_cut(q) && q->d->ndim > 1 && i < 2; i++)
+      vram__boundaries_of(&b, q->d->v[i]);
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  for (stage = 0; stage < stages; stage++)
+    for (i = 0; i < b.count; i++) {
+      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+      const uint32_t first = (uint32_t)(world / stages * stage);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+    }
+  *count = to.count;
+  return VRAM_OK;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -45520,8 +49040,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -45626,8 +49146,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -45782,9 +49302,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
@@ -72951,20 +76471,28 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
    fattn-common.cuh (parts of a result), common.cuh (cuBLAS's workspace).
    Copies of quantised caches that flash attention needs are in the compute buffer. */
 
-/* CUDA context and loaded kernels, published: 100 MiB of a bare context and 170 with kernels
-   (dogkeeper886/ollama37 issue 183); llama.cpp's "unaccounted", with pool and cuBLAS in it: 133 MiB
-   on an RTX PRO 6000, 153 on 8 GB, 174 on a GTX 1080, 451 and 456 on RTX 4090 (llama.cpp pull
-   15860). */
-#define VRAM__BESIDE_CONTEXT_LOW (UINT64_C(100) << 20)
-#define VRAM__BESIDE_CONTEXT_HIGH (UINT64_C(512) << 20)
+/* ggml-cuda's code for one architecture is 97 MiB, instructions, constants and tables (sm_75 in two
+   published builds of 2026, cyllama-cuda12 0.2.18 and inferna-cuda12 0.7.0: 6,537 kernels and more,
+   whose stacks take 272 bytes at most, so that local memory stays as it is), and with cuBLAS's as
+   many as a step has of them. They are loaded one by one, so that this is an upper bound from CUDA
+   12.2 on, where that is the default. */
+#define VRAM__BESIDE_CODE ((UINT64_C(97) << 20) + VRAM__CONTEXT_LAZY_KERNELS)
 /* One graph of all nodes; published of vLLM: 1.62 GiB for 67 graphs, 25 MiB each. */
 #define VRAM__BESIDE_GRAPHS (UINT64_C(64) << 20)
 #define VRAM__BESIDE_STEP (UINT64_C(1) << 21) /* cuMemGetAllocationGranularity */
-#define VRAM__BESIDE_SM UINT64_C(192)         /* multiprocessors: no device has more */
+#define VRAM__BESIDE_SM 192                   /* multiprocessors: no device has more */
+/* Host memory that is pinned has an entry of 8 bytes for each 4 KiB in every device's page tables:
+   346,468 MiB of weights took 678 MiB more of each of four devices than the same file mapped
+   (--no-mmap, published of GLM-5.2). */
+#define VRAM__BESIDE_PINNED 512
 
+/* One device and its pool. */
 typedef struct vram__beside {
   const vram__llama *l;
-  uint64_t low[VRAM_LLAMA_MAX_DEVICES], high; /* of the pool */
+  int32_t device;
+  uint32_t cc, sm; /* sm: at most */
+  uint64_t low, high;
+  uint8_t uses_cublas;
 } vram__beside;
 
 static uint64_t vram__beside_times(uint64_t a, uint64_t b, uint64_t c) {
@@ -72979,15 +76507,15 @@ static int vram__beside_is_mmq(vram_dtype t) {
 /* Rows of a multiplication as 4 numbers of scales behind 128 of a byte; half as wide where a device
    takes FP4 as it is. */
 static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, uint64_t rows,
-                                   uint64_t columns, uint64_t experts, int32_t device) {
+                                   uint64_t columns, uint64_t experts, int is_here) {
   const int is_fp4 = t->dtype == VRAM_MXFP4 || t->dtype == VRAM_NVFP4;
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + UINT64_C(128) * 128 * 4 * s->sm;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
-  if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
-    s->low[device] = is_fp4 ? bytes / 2 : bytes;
+  if (is_here && (is_fp4 ? bytes / 2 : bytes) > s->low)
+    s->low = is_fp4 ? bytes / 2 : bytes;
   if (high > s->high)
     s->high = high;
 }
@@ -73011,23 +76539,28 @@ static void vram__beside_matrix(vram__beside *s, const vram_file_tensor *t) {
   const int is_expert = experts > 1 && l->n_expert_used > 0;
   const uint64_t rows = vram__product_or_overflow(l->n_ubatch, is_expert ? l->n_expert_used : 1);
   int32_t device = -1;
+  int is_here;
   if (!columns || (vram__llama_holds(t, "embd") && !l->is_tied) ||
       vram__llama_device(l, t, &device, NULL))
     return;
+  is_here = device == s->device;
   if (vram__llama_holds(t, "output.weight") && !vram__llama_holds(t, "attn_output"))
-    device = -1; /* rows of logits may be few */
+    is_here = 0; /* rows of logits may be few */
   if (vram__beside_is_mmq(t->dtype))
-    vram__beside_quantised(s, t, rows, columns, experts, device);
-  else
+    vram__beside_quantised(s, t, rows, columns, experts, is_here);
+  else {
     vram__beside_converted(s, t, rows, columns, (uint64_t)t->size[t->ndim - 2], is_expert);
+    s->uses_cublas |= (uint8_t)is_here;
+  }
 }
 
 /* Flash attention: parts of the results of 4 blocks of 64 rows on each multiprocessor. Without it:
    queries, keys and scores of a layer once more. */
-static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_layer *y) {
+static uint64_t vram__beside_attention(const vram__beside *s, const vram__llama_layer *y) {
+  const vram__llama *const l = s->l;
   uint64_t keys;
   if (l->flash_attention)
-    return vram__beside_times(VRAM__BESIDE_SM * 4 * 64, (uint64_t)y->head_v + 4, 4);
+    return vram__beside_times((uint64_t)s->sm * 4 * 64, (uint64_t)y->head_v + 4, 4);
   keys = vram__beside_times((uint64_t)y->head_k * y->n_head_kv, l->n_ctx, 4);
   return vram__sum_or_overflow(
       keys,
@@ -73039,26 +76572,72 @@ static uint64_t vram__beside_states(const vram__llama *l) {
   return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
-VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
-  const uint64_t workspace = UINT64_C(1) << (l->options->cc >= 90 ? 25 : 22); /* of cuBLAS */
+static void vram__beside_pool(vram__beside *s) {
   const vram_file_tensor *t;
-  vram__beside s;
   uint32_t i;
+  for (t = s->l->file->tensor_first; t; t = t->next)
+    if (t->ndim >= 2)
+      vram__beside_matrix(s, t);
+  for (i = 0; i < s->l->n_layer; i++) {
+    const uint64_t bytes = vram__beside_attention(s, s->l->layer + i);
+    s->high = bytes > s->high ? bytes : s->high;
+  }
+  s->high = vram__sum_or_overflow(s->high, vram__beside_states(s->l));
+}
+
+/* Entries of page tables for what the host pins: always its compute and output buffers, and the
+   weights unless they are mapped. */
+static void vram__beside_pinned(const vram_llama_report *r, uint64_t *always, uint64_t *most) {
+  uint32_t i;
+  *always = r->output_bytes;
+  *most = 0;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].device < 0) {
+      *always = vram__sum_or_overflow(*always, r->buffer[i].compute_bytes);
+      *most = vram__sum_or_overflow(*most, r->buffer[i].model_bytes);
+    }
+  *most = vram__sum_or_overflow(*most, *always) / VRAM__BESIDE_PINNED;
+  *always /= VRAM__BESIDE_PINNED;
+}
+
+/* The context of a device of which only the capability is known: of any multiprocessors. */
+static vram_bounds vram__beside_context(const vram__beside *s, const vram_gpu *gpu) {
+  vram_bounds c = vram__context_bare(s->cc, gpu ? gpu->sm : vram__device_usual_sm(s->cc));
+  if (!gpu) {
+    c.lower = vram__context_bare(s->cc, 0).lower;
+    c.upper = vram__context_bare(s->cc, s->sm).upper;
+  }
+  return c;
+}
+
+static void vram__beside_device(const vram__llama *l, uint32_t i, vram_llama_report *r) {
+  const vram_llama_options *const o = l->options;
+  const vram_gpu *const gpu = o->gpu[1] ? o->gpu[i] : o->gpu[0];
+  uint64_t workspace, pinned, pinned_most;
+  vram_bounds c;
+  vram__beside s;
   vram__memory_zero(&s, sizeof s);
   s.l = l;
-  for (t = l->file->tensor_first; t; t = t->next)
-    if (t->ndim >= 2)
-      vram__beside_matrix(&s, t);
-  for (i = 0; i < l->n_layer; i++) {
-    const uint64_t bytes = vram__beside_attention(l, l->layer + i);
-    s.high = bytes > s.high ? bytes : s.high;
-  }
-  s.high = vram__sum_or_overflow(s.high, vram__beside_states(l));
-  for (i = 0; i < l->ndevice; i++) {
-    r->beside_low[i] = vram__sum_or_overflow(VRAM__BESIDE_CONTEXT_LOW, s.low[i]);
-    r->beside_high[i] = vram__sum_or_overflow(
-        VRAM__BESIDE_CONTEXT_HIGH + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace, s.high);
-  }
+  s.device = (int32_t)i;
+  s.cc = gpu ? gpu->cc : o->cc ? o->cc : 89;
+  s.sm = gpu ? gpu->sm : VRAM__BESIDE_SM;
+  s.uses_cublas = !l->flash_attention;
+  vram__beside_pool(&s);
+  vram__beside_pinned(r, &pinned, &pinned_most);
+  workspace = UINT64_C(1) << (s.cc >= 90 ? 25 : 22);
+  c = vram__beside_context(&s, gpu);
+  r->context_bare[i] = c;
+  c.expected += VRAM__CONTEXT_LAZY_KERNELS + pinned + (s.uses_cublas ? workspace : 0);
+  c.upper += VRAM__BESIDE_CODE + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace + pinned_most;
+  r->beside[i].lower = vram__sum_or_overflow(c.lower, s.low);
+  r->beside[i].expected = vram__sum_or_overflow(c.expected, s.low);
+  r->beside[i].upper = vram__sum_or_overflow(c.upper, s.high);
+}
+
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->ndevice; i++)
+    vram__beside_device(l, i, r);
 }
 
 /* >>llama/pattern    is a regular expression found in the name of a tensor?

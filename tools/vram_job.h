@@ -51,10 +51,11 @@
   "                        (a text with caches, or a config.json of transformers)\n"               \
   "many devices\n"                                                                                 \
   "  --parallel NAME=RANKS[,OPTION=VALUE...][+...]\n"                                              \
-  "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                 \
-  "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
-  "                        PyTorch and DeepSpeed name them\n"                                      \
-  "  --rank R              which rank (default: 0)\n"                                              \
+  "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                  \
+  "                        ds1 ds2 ds3: the step of one rank, with options as\n"                    \
+  "                        PyTorch and DeepSpeed name them\n"                                       \
+  "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"             \
+  "                        all of them, equal ones once\n"                                              \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -82,8 +83,10 @@ typedef struct job {
   const char *lora, *quant, *generate;
   const char *spec; /* --parallel, */
   vram_parallel parallel;
-  uint32_t at_rank;               /* and --rank */
-  uint32_t nth_step;              /* --step 2, 3, ...; else 0 */
+  uint32_t at_rank; /* and --rank, */
+  int all_ranks;    /* which may be all */
+  const char *rank_given; /* its value */
+  uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
   uint8_t is_static, is_padded;
