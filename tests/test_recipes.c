@@ -361,7 +361,7 @@ static void read_optimizer(const char *text, int how, reader *out) {
   statements(&p, 0);
   if (*p.r.word)
     complain(&p.r, p.r.word, "closes nothing");
-  for (answers = 0; answers < 1024 && !*p.r.complaint; answers++) {
+  for (answers = 0; answers < 2048 && !*p.r.complaint; answers++) {
     char holds[60] = {0};
     for (round = 0; round < (how == FUSED ? 1 : 2); round++)
       run(&p, answers, 0, p.count, holds);

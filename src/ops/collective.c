@@ -434,6 +434,6 @@ VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
 VRAM__OP(
     embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
     0, VRAM__OP_OWNS,
-    "num_embeddings! embedding_dim! ranks! whole! padding_idx scale_grad_by_freq frozen dtype");
+    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
