@@ -1898,9 +1898,11 @@
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
@@ -2587,6 +2589,10 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -2645,6 +2651,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -8827,6 +8842,12 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
+typedef struct vram__unit_word { /* a name of a `unit` line */
+  struct vram__unit_word *next;
+  const char *text;
+  uint32_t len;
+} vram__unit_word;
+
 typedef struct vram__total {     /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
   uint64_t last;                 /* bytes of its last one, */
@@ -9211,6 +9232,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
@@ -11751,6 +11773,60 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+  vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  w->next = NULL;
+  w->text = vram__graph_keep_text(g, name.text, name.len);
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->unit_last)
+    g->unit_last->next = w;
+  else
+    g->unit_first = w;
+  g->unit_last = w;
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  const char *at = names;
+  if (!names)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+  while (!g->error.code && *at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from)
+      vram__unit_add(g, vram__span_of(from, at));
+    at += *at == ' ';
+  }
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->returned || !g->last || !n))
+    vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                     g->returned ? "a module returns twice" : "a module that returns nothing");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value that is returned and NULL");
+  if (g->error.code)
+    return g->error.code;
+  g->result = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *g->result);
+  if (!g->result)
+    return g->error.code;
+  for (i = 0; i < n; i++)
+    g->result[i] = v[i];
+  g->nresult = n;
+  g->returned = g->last;
+  return VRAM_OK;
+}
+
 /* >>model/order    parameters in the order of the module, where the program uses them in another
  * one */
 
@@ -12351,6 +12427,31 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
+/* A `unit` line. */
+static int vram__unit_line(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
+    if (!p->names_only && !vram__unit_add(p->g, p->token))
+      return 0;
+  }
+  return 1;
+}
+
+/* A `return` line. */
+static int vram__return_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (count && (p->depth || p->blocks))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "return inside a block", NULL);
+  if (!count || p->names_only)
+    return count != 0;
+  return !vram_graph_return(p->g, in, count) || vram__parse_located(p, at);
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -12668,6 +12769,8 @@ static const struct {
     {"input", vram__input_line},
     {"output", vram__output_line},
     {"infer", vram__infer_line},
+    {"return", vram__return_line},
+    {"unit", vram__unit_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -36558,8 +36661,9 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
+                                                           units of them are calls */
+  void (*forward_end)(vram__step *s);                   /* and behind it */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward_end)(vram__step *s);        /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
@@ -36608,6 +36712,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -38925,14 +39030,30 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   return n;
 }
 
+/* The ranges from `at` that begin before the node `end`, whose first is then given. */
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end) {
+  while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
+    at = s->call.range[at].behind;
+  return at;
+}
+
+/* The module up to the node `end`, then what its caller does. */
+static void vram__forward_module(vram__step *s, const vram_node *end) {
+  const uint32_t behind = vram__ranges_before(s, 0, end);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s, end);
+  else
+    vram__checkpoint_parts(s, s->g->first, end, 0, behind);
+  VRAM__WRAPPER_DO(s, forward_end);
+  if (end && !s->failed)
+    vram__checkpoint_parts(s, end, NULL, behind, s->call.nrange);
+}
+
 VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  if (s->wrapper && s->wrapper->forward)
-    s->wrapper->forward(s);
-  else
-    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -40503,7 +40624,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->r->saved_bytes = 0;
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
-  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -43056,7 +43176,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -43600,8 +43720,19 @@ static uint32_t vram__unit_prefix(vram__span label) {
   return 0;
 }
 
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
-static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
   const vram__span label = vram__node_label(vram__line_end_of(n));
   const vram__round *round = n->round;
   vram__unit_name name;
@@ -43617,10 +43748,12 @@ static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) 
   }
   while (round && round->up)
     round = round->up;
-  if (round)
-    name.round = round->round + 1;
-  else
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
     name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
   return name;
 }
 
@@ -43633,17 +43766,17 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
   vram__unit_run run;
   vram__unit_name name;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
-    run.name = vram__unit_name_of(units, n);
+    run.name = vram__unit_name_of(g, units, n);
   for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
     if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(units, n->next);
+      name = vram__unit_name_of(g, units, n->next);
       if (!vram__unit_is(&name, &run.name))
         break;
     }
@@ -43675,6 +43808,7 @@ typedef struct vram__fsdp_param {
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
   uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
 } vram__fsdp_param;
 
 /* A unit and what is gathered for it. */
@@ -43701,6 +43835,7 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 typedef struct vram__fsdp {
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
   uint32_t nparam, ngroup;
   uint32_t *order; /* groups as their forward passes end: post_forward_order */
   uint32_t norder;
@@ -43711,6 +43846,7 @@ typedef struct vram__fsdp {
   uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
   vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
 } vram__fsdp;
 
@@ -43732,7 +43868,7 @@ VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uin
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
-VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
@@ -44043,7 +44179,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -44054,23 +44190,21 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -44086,6 +44220,9 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
       s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -44097,7 +44234,9 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
-  for (n = s->g->first; n && !s->failed; n = n->next)
+  for (i = 0; i < s->g->nresult; i++)
+    vram__fsdp_hook_on(s, s->g->result[i], 0);
+  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
         vram__fsdp_hook_on(s, n->out + i, 0);
@@ -44257,15 +44396,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -44287,12 +44431,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
@@ -44338,7 +44482,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -44355,7 +44499,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -44406,6 +44550,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
     }
     d->group[k].end = d->nparam;
   }
+}
+
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -44465,13 +44629,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -44483,6 +44648,7 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)

@@ -119,7 +119,7 @@ def command(d, text, step):
     o += ["--optim-impl", d["impl"]] if d["impl"] else []
     o += ["--accumulate", str(d["accumulate"])] if d.get("accumulate", 1) > 1 else []
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
-    return o + (["--checkpoint", "layers"] if d.get("checkpoint") else [])
+    return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
 def run(command):

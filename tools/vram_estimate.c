@@ -42,14 +42,22 @@ cmd_text help_estimate = {
     "FILE - is standard output.\n",
     NULL};
 
+typedef struct event_lines {
+  FILE *to;
+  int streams; /* those of a rank of many are told apart */
+} event_lines;
+
 static void event_line(void *user, const vram_event *e) {
+  const event_lines *lines = (const event_lines *)user;
   char name[MAX_NODE_NAME];
   if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
-  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
-          e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
-          vram_category_name(e->category), name);
+  fprintf(lines->to, "%s,%s,%" PRId64 ",%" PRIu64 ",", vram_phase_name(e->phase),
+          e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes);
+  if (lines->streams)
+    fprintf(lines->to, "%" PRIu64 ",", e->stream);
+  fprintf(lines->to, "%s,%s\n", vram_category_name(e->category), name);
 }
 
 /* "A..B" as --checkpoint-nodes takes it. */
@@ -533,13 +541,16 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
 static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
+  event_lines lines;
   cmd_output out;
   const int status = cmd_output_open(&out, j->events);
   if (status)
     return status;
-  fprintf(out.file, "phase,action,id,size,category,node\n");
+  lines.to = out.file;
+  lines.streams = j->spec != NULL;
+  fprintf(out.file, "phase,action,id,size,%scategory,node\n", lines.streams ? "stream," : "");
   o.event = event_line;
-  o.user = out.file;
+  o.user = &lines;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);

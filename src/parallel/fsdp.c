@@ -301,7 +301,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -312,23 +312,21 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -344,6 +342,9 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
       s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -355,7 +356,9 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
-  for (n = s->g->first; n && !s->failed; n = n->next)
+  for (i = 0; i < s->g->nresult; i++)
+    vram__fsdp_hook_on(s, s->g->result[i], 0);
+  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
         vram__fsdp_hook_on(s, n->out + i, 0);
@@ -515,15 +518,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -545,12 +553,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&

@@ -30,7 +30,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -47,7 +47,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -98,6 +98,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
     }
     d->group[k].end = d->nparam;
   }
+}
+
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -157,13 +177,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -175,6 +196,7 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)

@@ -64,8 +64,9 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
+                                                           units of them are calls */
+  void (*forward_end)(vram__step *s);                   /* and behind it */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward_end)(vram__step *s);        /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
@@ -114,6 +115,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
