@@ -87,6 +87,15 @@ def text_of(d, truth, texts):
 OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 
 
+# options of what cuts the model; the others are the wrapper's
+CUTS = {
+    "tp": ("sp", "loss_parallel"),
+    "pp": ("schedule", "microbatches", "stages", "return_outputs", "units"),
+    "cp": (),
+    "ep": (),
+}
+
+
 def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
@@ -97,16 +106,13 @@ def spec(d):
         sizes = mesh
     else:
         sizes = [d["world"]]
-    if s == "ep":
-        parts, sizes = ["ddp", "ep"], [d["world"]] * 2
     if d.get("init") == "meta":
         o["init"] = "meta"
-    own = {k: v for k, v in o.items() if k in ("sp", "loss_parallel")} if "tp" in parts else {}
-    rest = [f",{k}={v}" for k, v in o.items() if k not in own]
     words = []
     for part, size in zip(parts, sizes):
-        mine = [f",{k}={v}" for k, v in own.items()] if part == "tp" else rest
-        words.append(f"{part}={size}" + "".join(mine))
+        cuts = {k for p in parts for k in CUTS.get(p, ())}
+        mine = [k for k in o if (k in CUTS[part] if part in CUTS else k not in cuts)]
+        words.append(f"{part}={size}" + "".join(f",{k}={o[k]}" for k in mine))
     return "+".join(words)
 
 

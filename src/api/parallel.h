@@ -1,5 +1,5 @@
 #pragma once
-#include "api/dtype.h"
+#include "api/graph.h"
 /* >>parallel ==================================================================================
    One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
    parallelism) and what is wrapped around the step (DistributedDataParallel,
@@ -158,6 +158,31 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);

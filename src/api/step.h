@@ -268,6 +268,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -293,6 +296,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \

@@ -92,6 +92,7 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   else if (vram__fsdp_casts(d, g) && !d->offload)
     flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__fsdp_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
     vram__fsdp_free(s, &d->param[i].post);
@@ -453,6 +454,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
     }
   }
   grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
     grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)

@@ -46,11 +46,8 @@ VRAM_API const char *vram_setup_name(vram_setup setup) {
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -59,7 +56,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)

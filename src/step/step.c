@@ -206,18 +206,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -226,7 +214,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
