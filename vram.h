@@ -1952,6 +1952,9 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
+#define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -3428,6 +3431,31 @@ typedef struct vram_parallel_place {
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
+
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
@@ -3698,6 +3726,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -3723,6 +3754,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
@@ -5425,15 +5457,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -5491,8 +5526,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;
@@ -5604,6 +5641,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
     VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
 
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
@@ -6206,6 +6251,42 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
   while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
     i++;
   return (vram_rules)i;
+}
+
+/* >>core/context    what a CUDA context takes of a device before any kernel is loaded */
+
+/* CUDA programming guide, compute capabilities: resident threads of a multiprocessor. */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc) {
+  return cc == 75 ? 1024 : (cc > 80 && cc < 90) || cc >= 110 ? 1536 : 2048;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+/* The driver sets local memory aside for each thread that the multiprocessors can have: a stack of
+   1 KiB (CUDA programming guide, cudaLimitStackSize) and what its own calls need, 1.5 KiB at least,
+   at most the next power of two. Beside it there is room for what a multiprocessor holds when its
+   work is put aside, registers and shared memory, at most 512 KiB, and from a module's first printf
+   and malloc on their 1 and 8 MiB (cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize).
+   Expected is a straight line through processes that only have a context, 1,900 bytes a thread and
+   29.75 MiB: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+   tools/published_beside.csv has 25 more. */
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm) {
+  const uint64_t threads = sm * vram__device_threads(cc), driver = 31195136;
+  vram_bounds c;
+  c.lower = threads * 1536;
+  c.expected = threads * 1900 + driver;
+  c.upper = threads * 2048 + sm * (UINT64_C(512) << 10) + driver + (UINT64_C(9) << 20);
+  return c;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -13251,18 +13332,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
@@ -13646,6 +13721,7 @@ struct vram__step {
   void *wrapped;                       /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
   uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -14347,7 +14423,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+    {{1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
@@ -36615,6 +36691,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
   const vram__device *device;
@@ -38307,19 +38384,26 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
-  uint64_t chunks = 0, tensors = 0;
+  vram__optim_held parts, zero;
+  uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
       chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
-      tensors++;
+      tensors += r->p[i].numel != 0;
+      empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&zero);
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  for (i = 0; i < empty; i++) { /* shards of ranks without rows */
+    vram__optim_push(r, &zero, vram__dtype_size(r->dtype));
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+    vram__optim_release(r, &zero);
+  }
   vram__optim_release(r, &parts);
 }
 
@@ -38332,19 +38416,36 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
+/* The norms of shards, which are partial, become those of whole gradients: squares are added up
+   over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
+static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
+  vram__optim_held squares, sums;
+  vram__optim_clear(&squares);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &squares, bytes);
+  vram__optim_push(r, &sums, bytes);
+  vram__optim_push(r, rooted, bytes);
+  vram__optim_release(r, &squares);
+  vram__optim_release(r, &sums);
+}
+
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
 static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
-  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_held stack, rooted, total, sum, reciprocal, coefficient, clamped;
   vram__optim_reduction x = {1, 0, 0, 4};
-  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  vram__optim_held *const held[] = {&stack,      &rooted,      &total,  &sum,
+                                    &reciprocal, &coefficient, &clamped};
   uint32_t i;
   for (i = 0; i < sizeof held / sizeof *held; i++)
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
   vram__optim_push(r, &stack, each * r->n);
+  if (r->c->sharded)
+    vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  vram__optim_release(r, &rooted);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -38525,7 +38626,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip)
+    if (c->clip && n)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -39929,6 +40030,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
@@ -40932,6 +41034,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->master = s->o->master_weights != 0;
   c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
@@ -41661,11 +41764,8 @@ VRAM_API const char *vram_setup_name(vram_setup setup) {
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -41674,7 +41774,7 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
@@ -42528,18 +42628,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -42548,7 +42636,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -43584,6 +43672,10 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     if (r || !*at)
       break;
   }
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
+  }
   p->copies += !p->copies;
   p->dp += !p->dp;
   p->tp += !p->tp;
@@ -43970,6 +44062,7 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   else if (vram__fsdp_casts(d, g) && !d->offload)
     flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__fsdp_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
     vram__fsdp_free(s, &d->param[i].post);
@@ -44202,6 +44295,7 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
       vram__checkpoint_parts(s, n, next, at, behind);
@@ -44331,6 +44425,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
     }
   }
   grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
     grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)
@@ -44611,6 +44709,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44653,6 +44768,7 @@ static void vram__fsdp_make(vram__step *s) {
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -44672,6 +44788,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -44726,13 +44844,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -44741,7 +44880,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;
@@ -44870,9 +45009,9 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
 enum {
-  VRAM__NCCL_NODE = 8,   /* ranks of a node */
-  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
-                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
   VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
 };
 
@@ -44912,8 +45051,10 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
-    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
-               (l->nvls ? l->most : 0) * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
   }
   if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
     const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
@@ -44965,6 +45106,273 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
         sum.upper,
         vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
   return sum;
+}
+
+/* >>parallel/classes    ranks that are equal by construction */
+
+/* Where torch.chunk cuts along an axis, ranks have the same part from one boundary to the next: the
+   first `size / part` a whole one, one the rest, those behind it nothing. */
+typedef struct vram__bounds_of_ranks {
+  uint32_t *at; /* where a class begins, in order; the first is 0 */
+  uint32_t count, cap, ranks;
+} vram__bounds_of_ranks;
+
+static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
+  uint32_t i = b->count;
+  if (rank >= b->ranks)
+    return;
+  while (i && b->at[i - 1] > rank)
+    i--;
+  if ((i && b->at[i - 1] == rank) || b->count == b->cap)
+    return;
+  VRAM_ASSERT(b->count < b->cap);
+  for (uint32_t k = b->count++; k > i; k--)
+    b->at[k] = b->at[k - 1];
+  b->at[i] = (uint32_t)rank;
+}
+
+static void vram__boundaries_of(vram__bounds_of_ranks *b, int64_t size) {
+  const uint64_t n = size > 0 ? (uint64_t)size : 0;
+  const uint64_t part = n ? vram__div_up_u64(n, b->ranks) : 1;
+  if (n % b->ranks == 0)
+    return;
+  vram__boundary_put(b, n / part);
+  vram__boundary_put(b, n / part + (n % part != 0));
+}
+
+static void vram__boundaries_begin(vram__bounds_of_ranks *b, uint32_t *at, uint32_t cap,
+                                   uint32_t ranks) {
+  b->at = at;
+  b->cap = cap;
+  b->count = 0;
+  b->ranks = ranks ? ranks : 1;
+  vram__boundary_put(b, 0);
+}
+
+static int vram__param_is_cut(const vram_param *p) { return p->kind != VRAM__BUFFER && p->d->ndim; }
+
+/* Two for each parameter and axis that is looked at. */
+static uint64_t vram__boundaries_room(const vram_graph *g) { return (uint64_t)g->nparam * 4 + 2; }
+
+/* ---- ZeroRedundancyOptimizer ---- */
+
+/* distributed/optim/zero_redundancy_optimizer.py: _partition_parameters gives whole parameters, the
+   largest first, to the rank that has the fewest elements so far, the lowest of several. Ranks are
+   in a heap of these two. */
+typedef struct vram__partition {
+  uint64_t elements, hash; /* hash: of what it has, in order */
+  uint32_t rank;
+} vram__partition;
+
+static int vram__partition_before(const vram__partition *a, const vram__partition *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+static void vram__partition_sink(vram__partition *heap, uint32_t n) {
+  const vram__partition moved = heap[0];
+  uint32_t i = 0, k;
+  for (; (k = 2 * i + 1) < n; i = k) {
+    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (!vram__partition_before(heap + k, &moved))
+      break;
+    heap[i] = heap[k];
+  }
+  heap[i] = moved;
+}
+
+static uint64_t vram__param_hash(const vram_param *p, uint64_t before) {
+  uint64_t h = vram__mix(before + p->dtype + UINT64_C(0x9e3779b97f4a7c15));
+  uint32_t i;
+  for (i = 0; i < p->d->ndim; i++)
+    h = vram__mix(h + (uint64_t)p->d->v[i] + 1);
+  return h;
+}
+
+/* Trainable parameters, largest first, those of a size in order; how many. */
+static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **list) {
+  const vram_param *p;
+  uint32_t n = 0, width, i;
+  const vram_param **from = list, **to = list + g->nparam;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == 0)
+      list[n++] = p;
+  for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
+    const vram_param **swap = from;
+    for (i = 0; i < n; i += 2 * width) {
+      const uint32_t middle = i + width < n ? i + width : n,
+                     end = middle + width < n ? middle + width : n;
+      uint32_t a = i, b = middle, k;
+      for (k = i; k < end; k++)
+        to[k] = a < middle && (b >= end || from[a]->d->numel >= from[b]->d->numel) ? from[a++]
+                                                                                   : from[b++];
+    }
+    from = to;
+    to = swap;
+  }
+  for (i = 0; i < n && from != list; i++)
+    list[i] = from[i];
+  return n;
+}
+
+static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
+  return (uint64_t)g->nparam * 2 * sizeof(vram_param *) + ranks * (uint64_t)sizeof(vram__partition);
+}
+
+/* ---- */
+
+/* Ranks of the wrapper of which each may differ, or only where rows end. */
+typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+
+static vram__differ vram__wrapper_differs(const vram_parallel *p) {
+  return p->dp < 2                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
+                                            : VRAM__ALL_EQUAL;
+}
+
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
+  uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    n += vram__partition_room(g, p->dp);
+  return n;
+}
+
+/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
+   first cp's rank dp. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
+  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+}
+
+typedef struct vram__class_list {
+  vram_rank_class *at;
+  uint32_t count, cap;
+} vram__class_list;
+
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+  if (list->count < list->cap) {
+    vram_rank_class *c = list->at + list->count;
+    c->rank = first;
+    c->last = last;
+    c->ranks = ranks;
+  }
+  list->count++;
+}
+
+static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
+                                  uint64_t others, vram__class_list *list) {
+  vram__bounds_of_ranks b;
+  const vram_param *q;
+  uint32_t i;
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
+    for (q = g->param_first; q; q = q->next)
+      if (vram__param_is_cut(q))
+        vram__boundaries_of(&b, q->d->v[0]);
+  for (i = 0; i < b.count; i++) {
+    const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
+                    (end - b.at[i]) * others);
+  }
+}
+
+static int vram__partitions_alike(const vram__partition *a, const vram__partition *b) {
+  return a->hash == b->hash && a->elements == b->elements;
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t n = vram__params_by_size(g, param), i, k, first;
+  vram__partition t;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i < n; i++) {
+    heap[0].elements += param[i]->d->numel;
+    heap[0].hash = vram__param_hash(param[i], heap[0].hash);
+    vram__partition_sink(heap, p->dp);
+  }
+  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+    while (heap[i].rank != i) {
+      t = heap[heap[i].rank];
+      heap[heap[i].rank] = heap[i];
+      heap[i] = t;
+    }
+  for (i = 0; i < p->dp; i++) {
+    uint64_t alike = 0;
+    uint32_t last = i;
+    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
+      first++;
+    if (first < i)
+      continue;
+    for (k = i; k < p->dp; k++)
+      if (vram__partitions_alike(heap + k, heap + i)) {
+        alike++;
+        last = k;
+      }
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+  }
+}
+
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  vram__class_list to;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(g, p))
+    return VRAM_ERR_MEMORY;
+  if (vram_parallel_world(p) > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  scratch = (uint8_t *)scratch + skip;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    vram__classes_by_partition(g, p, scratch, others, &to);
+  else
+    vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t world = vram_parallel_world(p);
+  const uint32_t stages = p->pp ? p->pp : 1;
+  const vram_param *q;
+  vram__bounds_of_ranks b;
+  vram__class_list to;
+  uint32_t i, stage;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(whole, p))
+    return VRAM_ERR_MEMORY;
+  if (world > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  vram__boundaries_begin(&b, (uint32_t *)(void *)((uint8_t *)scratch + skip),
+                         (uint32_t)vram__boundaries_room(whole), p->tp);
+  for (q = whole->param_first; q; q = q->next)
+    for (i = 0; vram__param_is_cut(q) && q->d->ndim > 1 && i < 2; i++)
+      vram__boundaries_of(&b, q->d->v[i]);
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  for (stage = 0; stage < stages; stage++)
+    for (i = 0; i < b.count; i++) {
+      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+      const uint32_t first = (uint32_t)(world / stages * stage);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+    }
+  *count = to.count;
+  return VRAM_OK;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -72843,20 +73251,28 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
    fattn-common.cuh (parts of a result), common.cuh (cuBLAS's workspace).
    Copies of quantised caches that flash attention needs are in the compute buffer. */
 
-/* CUDA context and loaded kernels, published: 100 MiB of a bare context and 170 with kernels
-   (dogkeeper886/ollama37 issue 183); llama.cpp's "unaccounted", with pool and cuBLAS in it: 133 MiB
-   on an RTX PRO 6000, 153 on 8 GB, 174 on a GTX 1080, 451 and 456 on RTX 4090 (llama.cpp pull
-   15860). */
-#define VRAM__BESIDE_CONTEXT_LOW (UINT64_C(100) << 20)
-#define VRAM__BESIDE_CONTEXT_HIGH (UINT64_C(512) << 20)
+/* ggml-cuda's code for one architecture is 97 MiB, instructions, constants and tables (sm_75 in two
+   published builds of 2026, cyllama-cuda12 0.2.18 and inferna-cuda12 0.7.0: 6,537 kernels and more,
+   whose stacks take 272 bytes at most, so that local memory stays as it is), and with cuBLAS's as
+   many as a step has of them. They are loaded one by one, so that this is an upper bound from CUDA
+   12.2 on, where that is the default. */
+#define VRAM__BESIDE_CODE ((UINT64_C(97) << 20) + VRAM__CONTEXT_LAZY_KERNELS)
 /* One graph of all nodes; published of vLLM: 1.62 GiB for 67 graphs, 25 MiB each. */
 #define VRAM__BESIDE_GRAPHS (UINT64_C(64) << 20)
 #define VRAM__BESIDE_STEP (UINT64_C(1) << 21) /* cuMemGetAllocationGranularity */
-#define VRAM__BESIDE_SM UINT64_C(192)         /* multiprocessors: no device has more */
+#define VRAM__BESIDE_SM 192                   /* multiprocessors: no device has more */
+/* Host memory that is pinned has an entry of 8 bytes for each 4 KiB in every device's page tables:
+   346,468 MiB of weights took 678 MiB more of each of four devices than the same file mapped
+   (--no-mmap, published of GLM-5.2). */
+#define VRAM__BESIDE_PINNED 512
 
+/* One device and its pool. */
 typedef struct vram__beside {
   const vram__llama *l;
-  uint64_t low[VRAM_LLAMA_MAX_DEVICES], high; /* of the pool */
+  int32_t device;
+  uint32_t cc, sm; /* sm: at most */
+  uint64_t low, high;
+  uint8_t uses_cublas;
 } vram__beside;
 
 static uint64_t vram__beside_times(uint64_t a, uint64_t b, uint64_t c) {
@@ -72871,15 +73287,15 @@ static int vram__beside_is_mmq(vram_dtype t) {
 /* Rows of a multiplication as 4 numbers of scales behind 128 of a byte; half as wide where a device
    takes FP4 as it is. */
 static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, uint64_t rows,
-                                   uint64_t columns, uint64_t experts, int32_t device) {
+                                   uint64_t columns, uint64_t experts, int is_here) {
   const int is_fp4 = t->dtype == VRAM_MXFP4 || t->dtype == VRAM_NVFP4;
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + UINT64_C(128) * 128 * 4 * s->sm;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
-  if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
-    s->low[device] = is_fp4 ? bytes / 2 : bytes;
+  if (is_here && (is_fp4 ? bytes / 2 : bytes) > s->low)
+    s->low = is_fp4 ? bytes / 2 : bytes;
   if (high > s->high)
     s->high = high;
 }
@@ -72903,23 +73319,28 @@ static void vram__beside_matrix(vram__beside *s, const vram_file_tensor *t) {
   const int is_expert = experts > 1 && l->n_expert_used > 0;
   const uint64_t rows = vram__product_or_overflow(l->n_ubatch, is_expert ? l->n_expert_used : 1);
   int32_t device = -1;
+  int is_here;
   if (!columns || (vram__llama_holds(t, "embd") && !l->is_tied) ||
       vram__llama_device(l, t, &device, NULL))
     return;
+  is_here = device == s->device;
   if (vram__llama_holds(t, "output.weight") && !vram__llama_holds(t, "attn_output"))
-    device = -1; /* rows of logits may be few */
+    is_here = 0; /* rows of logits may be few */
   if (vram__beside_is_mmq(t->dtype))
-    vram__beside_quantised(s, t, rows, columns, experts, device);
-  else
+    vram__beside_quantised(s, t, rows, columns, experts, is_here);
+  else {
     vram__beside_converted(s, t, rows, columns, (uint64_t)t->size[t->ndim - 2], is_expert);
+    s->uses_cublas |= (uint8_t)is_here;
+  }
 }
 
 /* Flash attention: parts of the results of 4 blocks of 64 rows on each multiprocessor. Without it:
    queries, keys and scores of a layer once more. */
-static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_layer *y) {
+static uint64_t vram__beside_attention(const vram__beside *s, const vram__llama_layer *y) {
+  const vram__llama *const l = s->l;
   uint64_t keys;
   if (l->flash_attention)
-    return vram__beside_times(VRAM__BESIDE_SM * 4 * 64, (uint64_t)y->head_v + 4, 4);
+    return vram__beside_times((uint64_t)s->sm * 4 * 64, (uint64_t)y->head_v + 4, 4);
   keys = vram__beside_times((uint64_t)y->head_k * y->n_head_kv, l->n_ctx, 4);
   return vram__sum_or_overflow(
       keys,
@@ -72931,26 +73352,72 @@ static uint64_t vram__beside_states(const vram__llama *l) {
   return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
-VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
-  const uint64_t workspace = UINT64_C(1) << (l->options->cc >= 90 ? 25 : 22); /* of cuBLAS */
+static void vram__beside_pool(vram__beside *s) {
   const vram_file_tensor *t;
-  vram__beside s;
   uint32_t i;
+  for (t = s->l->file->tensor_first; t; t = t->next)
+    if (t->ndim >= 2)
+      vram__beside_matrix(s, t);
+  for (i = 0; i < s->l->n_layer; i++) {
+    const uint64_t bytes = vram__beside_attention(s, s->l->layer + i);
+    s->high = bytes > s->high ? bytes : s->high;
+  }
+  s->high = vram__sum_or_overflow(s->high, vram__beside_states(s->l));
+}
+
+/* Entries of page tables for what the host pins: always its compute and output buffers, and the
+   weights unless they are mapped. */
+static void vram__beside_pinned(const vram_llama_report *r, uint64_t *always, uint64_t *most) {
+  uint32_t i;
+  *always = r->output_bytes;
+  *most = 0;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].device < 0) {
+      *always = vram__sum_or_overflow(*always, r->buffer[i].compute_bytes);
+      *most = vram__sum_or_overflow(*most, r->buffer[i].model_bytes);
+    }
+  *most = vram__sum_or_overflow(*most, *always) / VRAM__BESIDE_PINNED;
+  *always /= VRAM__BESIDE_PINNED;
+}
+
+/* The context of a device of which only the capability is known: of any multiprocessors. */
+static vram_bounds vram__beside_context(const vram__beside *s, const vram_gpu *gpu) {
+  vram_bounds c = vram__context_bare(s->cc, gpu ? gpu->sm : vram__device_usual_sm(s->cc));
+  if (!gpu) {
+    c.lower = vram__context_bare(s->cc, 0).lower;
+    c.upper = vram__context_bare(s->cc, s->sm).upper;
+  }
+  return c;
+}
+
+static void vram__beside_device(const vram__llama *l, uint32_t i, vram_llama_report *r) {
+  const vram_llama_options *const o = l->options;
+  const vram_gpu *const gpu = o->gpu[1] ? o->gpu[i] : o->gpu[0];
+  uint64_t workspace, pinned, pinned_most;
+  vram_bounds c;
+  vram__beside s;
   vram__memory_zero(&s, sizeof s);
   s.l = l;
-  for (t = l->file->tensor_first; t; t = t->next)
-    if (t->ndim >= 2)
-      vram__beside_matrix(&s, t);
-  for (i = 0; i < l->n_layer; i++) {
-    const uint64_t bytes = vram__beside_attention(l, l->layer + i);
-    s.high = bytes > s.high ? bytes : s.high;
-  }
-  s.high = vram__sum_or_overflow(s.high, vram__beside_states(l));
-  for (i = 0; i < l->ndevice; i++) {
-    r->beside_low[i] = vram__sum_or_overflow(VRAM__BESIDE_CONTEXT_LOW, s.low[i]);
-    r->beside_high[i] = vram__sum_or_overflow(
-        VRAM__BESIDE_CONTEXT_HIGH + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace, s.high);
-  }
+  s.device = (int32_t)i;
+  s.cc = gpu ? gpu->cc : o->cc ? o->cc : 89;
+  s.sm = gpu ? gpu->sm : VRAM__BESIDE_SM;
+  s.uses_cublas = !l->flash_attention;
+  vram__beside_pool(&s);
+  vram__beside_pinned(r, &pinned, &pinned_most);
+  workspace = UINT64_C(1) << (s.cc >= 90 ? 25 : 22);
+  c = vram__beside_context(&s, gpu);
+  r->context_bare[i] = c;
+  c.expected += VRAM__CONTEXT_LAZY_KERNELS + pinned + (s.uses_cublas ? workspace : 0);
+  c.upper += VRAM__BESIDE_CODE + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace + pinned_most;
+  r->beside[i].lower = vram__sum_or_overflow(c.lower, s.low);
+  r->beside[i].expected = vram__sum_or_overflow(c.expected, s.low);
+  r->beside[i].upper = vram__sum_or_overflow(c.upper, s.high);
+}
+
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->ndevice; i++)
+    vram__beside_device(l, i, r);
 }
 
 /* >>llama/pattern    is a regular expression found in the name of a tensor?

@@ -325,6 +325,7 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
       vram__checkpoint_parts(s, n, next, at, behind);

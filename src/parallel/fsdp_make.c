@@ -159,6 +159,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -201,6 +218,7 @@ static void vram__fsdp_make(vram__step *s) {
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -220,6 +238,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -274,13 +294,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -289,7 +330,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;

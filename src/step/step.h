@@ -18,6 +18,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t first_step;
   const vram__device *device;
