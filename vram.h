@@ -44404,8 +44404,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44415,10 +44445,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;
@@ -44909,29 +44939,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 

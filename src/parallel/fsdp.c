@@ -434,8 +434,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -445,10 +475,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;

@@ -359,29 +359,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 
