@@ -3356,7 +3356,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -3381,9 +3382,10 @@ typedef struct vram_parallel {
   uint32_t stages;        /* of this rank; 0: as the schedule has it */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
@@ -13604,11 +13606,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -13714,11 +13718,11 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
   uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
   uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
@@ -13741,7 +13745,8 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -13841,6 +13846,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -14914,6 +14920,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */
@@ -36693,6 +36708,7 @@ typedef struct vram__optim_config {
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -36727,25 +36743,31 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
   void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
                                                            units of them are calls */
   void (*forward_end)(vram__step *s);                   /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -36790,6 +36812,7 @@ VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
 VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -36812,6 +36835,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -36846,6 +36870,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -38619,7 +38644,9 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
@@ -38815,6 +38842,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
@@ -39136,6 +39164,16 @@ VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vr
   while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
     at = s->call.range[at].behind;
   return at;
+}
+
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
 }
 
 /* The module up to the node `end`, then what its caller does. */
@@ -40176,7 +40214,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40192,7 +40231,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -40233,7 +40272,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -40264,6 +40305,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
+}
+
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
 }
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
@@ -40752,6 +40815,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
+  else if (s->wrapper && s->wrapper->backward)
+    s->wrapper->backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
@@ -40971,6 +41036,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -41032,7 +41099,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
@@ -41069,17 +41136,20 @@ static const vram_node *vram__optim_head(const vram__step *s) {
   return head;
 }
 
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
+}
+
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (s->wrapper && s->wrapper->optim_params)
-    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -41104,6 +41174,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -41157,7 +41232,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -41234,7 +41309,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -41247,14 +41322,33 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
-          ? s->leaf.parameters
-          : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -41708,7 +41802,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
   else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
@@ -42439,7 +42533,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42562,7 +42656,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42656,6 +42751,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -42710,6 +42806,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -42788,7 +42885,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -42818,6 +42925,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -42850,6 +42958,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
+    VRAM__WRAPPER_DO(s, optimizing);
     vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
@@ -43251,6 +43360,12 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -43269,7 +43384,10 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -43301,7 +43419,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
-       VRAM__SPEC_INIT
+       VRAM__SPEC_INIT,
+       VRAM__SPEC_OFFLOAD
 };
 
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
@@ -43336,7 +43455,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
-    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
@@ -43358,6 +43477,10 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -43445,6 +43568,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43556,6 +43680,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
              "DualPipeV";
     p->schedule = (vram_pipeline)which;
     break;
+  case VRAM__SPEC_OFFLOAD:
+    if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
+      return "cpu or none";
+    *(uint8_t *)at = w.text[0] == 'c';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -43641,14 +43770,17 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
 }
 
+enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the others do not */
+
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
+  p->overlap_comm = VRAM__SPEC_AS_STAGE;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
   p->stage3_param_persistence_threshold = UINT64_C(100000);
   p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
@@ -43672,6 +43804,8 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     if (r || !*at)
       break;
   }
+  if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
+    p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
   if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
     p->wrapper = VRAM_WRAPPER_DDP;
     p->dp = p->ep;
@@ -43720,6 +43854,829 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
 #undef VRAM__X
   };
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}
+
+/* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
+   nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
+   into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
+   is one bucket of each dtype, later they follow the order in which gradients become ready. */
+
+#define VRAM__DDP_BROADCAST (UINT64_C(250) << 20) /* broadcast_bucket_size */
+#define VRAM__DDP_FIRST (UINT64_C(1) << 20)       /* _DEFAULT_FIRST_BUCKET_BYTES */
+#define VRAM__DDP_CAP (UINT64_C(25) << 20)        /* _DEFAULT_BUCKET_CAP_MB */
+
+enum { VRAM__DDP_UNUSED = 2 }; /* vram__ddp.ready: no gradient will come */
+
+typedef struct vram__ddp_bucket {
+  uint64_t bytes;
+  uint32_t slot, block; /* of its storage, in this run and in the pool of the replay */
+  uint32_t params, pending;
+  uint32_t rank; /* among the buckets: while they are assigned */
+  vram_dtype dtype;
+} vram__ddp_bucket;
+
+typedef struct vram__ddp {
+  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t nbucket, next;
+  uint32_t nready;    /* so many of `order` are known */
+  uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
+  uint32_t map_block; /* and its block */
+  uint8_t rebuilt;    /* the buckets follow `order` */
+  uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
+  uint8_t marked;     /* has_marked_unused_parameters_ */
+  uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t unfinished; /* a backward has left buckets that wait for gradients */
+  uint32_t *order;    /* in which gradients became ready, */
+  uint32_t *in;       /* the bucket of each parameter, */
+  uint8_t *ready;     /* and whether its gradient is there */
+  vram__ddp_bucket *bucket;
+} vram__ddp;
+
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
+static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
+
+static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  (void)o;
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+}
+
+static void vram__ddp_lay_out(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint8_t *at = (uint8_t *)(d + 1);
+  d->n = s->leaf.parameters;
+  d->bucket = (vram__ddp_bucket *)(void *)at;
+  d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
+  d->in = d->order + s->g->nparam;
+  d->ready = (uint8_t *)(d->in + s->g->nparam);
+}
+
+/* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
+static int vram__ddp_finds_unused(const vram_parallel *p) {
+  return p->find_unused_parameters && !p->static_graph;
+}
+
+/* The forward pass that rebuilds the buckets is that of step 2; with static_graph gradients count
+   from the second backward on, and it is that of step 3. */
+static uint32_t vram__ddp_rebuilds_at(const vram_parallel *p) {
+  return p->static_graph ? 3 : vram__ddp_finds_unused(p) ? UINT32_MAX : 2;
+}
+
+static uint32_t vram__ddp_before(const vram_step_options *o) {
+  return o->parallel->static_graph ? 3 : 2;
+}
+
+/* ---- compute_bucket_assignment_by_size */
+
+typedef struct vram__ddp_assigning {
+  uint64_t first, rest; /* limits: of the first bucket of a dtype, and of its others */
+  uint32_t closed;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running bucket of each dtype, + 1 */
+  uint8_t later[VRAM_DTYPE_COUNT]; /* it is not the first one */
+  uint8_t seen[VRAM_DTYPE_COUNT];  /* dtypes in the order in which they came */
+  uint32_t nseen;
+} vram__ddp_assigning;
+
+static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram__leaf *l = s->leaf.at + i;
+  const vram_dtype dt = (vram_dtype)l->dt;
+  vram__ddp_bucket *b;
+  uint32_t k;
+  if (!a->open[dt]) {
+    for (k = 0; k < a->nseen && a->seen[k] != dt;)
+      k++;
+    if (k == a->nseen)
+      a->seen[a->nseen++] = (uint8_t)dt;
+    b = d->bucket + d->nbucket;
+    b->bytes = 0;
+    b->slot = b->block = b->params = 0;
+    b->dtype = dt;
+    a->open[dt] = ++d->nbucket;
+  }
+  b = d->bucket + a->open[dt] - 1;
+  d->in[i] = a->open[dt] - 1;
+  b->bytes += vram__dims_bytes_of(l->d, dt);
+  b->params++;
+  if (b->bytes >= (a->later[dt] ? a->rest : a->first)) {
+    b->rank = a->closed++;
+    a->open[dt] = 0;
+    a->later[dt] = 1;
+  }
+}
+
+/* The buckets get their places. */
+static void vram__ddp_permute(vram__ddp *d) {
+  uint32_t i;
+  for (i = 0; i < d->n; i++)
+    d->in[i] = d->bucket[d->in[i]].rank;
+  for (i = 0; i < d->nbucket; i++)
+    while (d->bucket[i].rank != i) {
+      const vram__ddp_bucket b = d->bucket[i];
+      d->bucket[i] = d->bucket[b.rank];
+      d->bucket[b.rank] = b;
+    }
+}
+
+/* Buckets before anything is known of the order: the parameters' own, and the last bucket first. */
+static void vram__ddp_assign_first(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint64_t cap = p->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = a.rest = UINT64_MAX;
+  if (vram__ddp_finds_unused(p)) {
+    a.first = cap ? cap : VRAM__DDP_FIRST;
+    a.rest = cap ? cap : VRAM__DDP_CAP;
+  }
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, i);
+  for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
+    d->bucket[i].rank = d->nbucket - 1 - i;
+  vram__ddp_permute(d);
+}
+
+/* Buckets in the order in which they become full. What is left over comes last, in the order of a
+   std::unordered_map: the dtype that was met last is its first. */
+static void vram__ddp_assign_ordered(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint64_t cap = s->o->parallel->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = cap ? cap : VRAM__DDP_FIRST;
+  a.rest = cap ? cap : VRAM__DDP_CAP;
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, d->order[i]);
+  for (i = a.nseen; i--;)
+    if (a.open[a.seen[i]])
+      d->bucket[a.open[a.seen[i]] - 1].rank = a.closed++;
+  vram__ddp_permute(d);
+  d->rebuilt = 1;
+}
+
+/* ---- what is allocated */
+
+static vram__tensor vram__ddp_tensor(const vram__step *s, uint32_t slot) {
+  vram__tensor t;
+  t.d = s->scalar;
+  t.st = slot;
+  t.dt = VRAM_U8;
+  return t;
+}
+
+/* Gradients are views of the buckets, or lie beside them. */
+static uint8_t vram__ddp_category(const vram__step *s) {
+  return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
+}
+
+static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
+static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+  const vram__ddp *d = vram__ddp_of(s);
+  const vram__ddp_bucket *b = d->bucket + d->in[i];
+  vram__leaf *l = s->leaf.at + i;
+  const vram__tensor old = l->grad;
+  l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
+  l->grad.dt = (vram_dtype)l->dt;
+  return old;
+}
+
+/* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
+static void vram__ddp_initialize_buckets(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
+  uint32_t k, i;
+  for (k = 0; k < d->nbucket && !s->failed; k++) {
+    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    for (i = 0; i < d->n && kept; i++)
+      if (d->in[i] == k && s->leaf.at[i].grad.d)
+        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+}
+
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+
+/* Reducer::rebuild_buckets: the order comes from rank 0. */
+static void vram__ddp_rebuild(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->nbucket;
+  const uint64_t used = s->used;
+  uint32_t *slot, indices, sizes, k;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (old + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (k = 0; k < old; k++)
+    slot[k] = d->bucket[k].slot;
+  vram__ddp_assign_ordered(s);
+  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  vram__slot_release(s, indices);
+  for (k = 0; k < old; k++)
+    vram__slot_release(s, slot[k]);
+  s->used = used;
+  vram__ddp_initialize_buckets(s);
+}
+
+/* ---- broadcast_coalesced */
+
+typedef struct vram__ddp_chunks {
+  vram__ddp_chunk *at;
+  uint32_t count;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running chunk, + 1 */
+} vram__ddp_chunks;
+
+static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const vram_param *p) {
+  const vram_dtype dt = s->param[p->index].dt;
+  uint32_t *open = c->open + dt;
+  vram__ddp_chunk *at;
+  if (!*open) {
+    *open = ++c->count;
+    at = c->at + *open - 1;
+    at->bytes = at->tensors = at->strided = 0;
+  }
+  at = c->at + *open - 1;
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->tensors++;
+  at->strided = !(p->d->flags & VRAM__CONTIG);
+  if (at->bytes >= VRAM__DDP_BROADCAST)
+    *open = 0;
+}
+
+/* Parameters if `all`, then buffers: two chunks are on their way at a time. */
+static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
+  const uint64_t used = s->used;
+  const vram_param *p;
+  vram__ddp_chunks c;
+  uint32_t flight[2] = {0, 0}, k;
+  vram__memory_zero(&c, sizeof c);
+  c.at = (vram__ddp_chunk *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              (s->g->nparam + 1) * sizeof *c.at);
+  if (!c.at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = all ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (k = 0; k < c.count && !s->failed; k++) {
+    const vram__ddp_chunk *at = c.at + k;
+    vram__slot_release(s, flight[k & 1]);
+    flight[k & 1] =
+        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+  }
+  vram__slot_release(s, flight[k & 1]);
+  vram__slot_release(s, flight[(k + 1) & 1]);
+  s->used = used;
+}
+
+/* ---- the reduction */
+
+/* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
+   nobody needs it, and other streams still do until the next allocation. */
+static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
+  const vram_dtype hook = s->o->parallel->hook;
+  uint32_t slot;
+  if (!hook || hook == b->dtype)
+    return;
+  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
+                       VRAM_CATEGORY_OTHER);
+  vram__undone_add(s, slot);
+  vram__slot_release(s, slot);
+}
+
+/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
+static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  vram__tensor old = vram__tensor_none();
+  if (d->ready[i]) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to mark a variable ready only once: a "
+                      "parameter is used in several reentrant backward passes (expected "
+                      "static_graph=1)");
+    return old;
+  }
+  d->ready[i] = 1;
+  if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+    old = vram__ddp_into_bucket(s, i);
+  d->bucket[d->in[i]].pending--;
+  for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
+    vram__ddp_reduce(s, d->bucket + d->next);
+  return old;
+}
+
+/* Those that no gradient can reach are ready when the first one is. */
+static void vram__ddp_mark_unused(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  d->marked = 1;
+  for (i = 0; i < d->n && !s->failed; i++)
+    if (d->ready[i] == VRAM__DDP_UNUSED) {
+      d->ready[i] = 0;
+      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+    }
+}
+
+/* The gradient of parameter i is the next in the order. */
+static void vram__ddp_note(vram__ddp *d, uint32_t i) {
+  if (d->nready < d->n)
+    d->order[d->nready++] = i;
+}
+
+/* Reducer::autograd_hook, behind AccumulateGrad. */
+static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint32_t i = (uint32_t)(l - s->leaf.at);
+  vram__tensor old;
+  if (!d->expects)
+    return;
+  if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
+    vram__ddp_note(d, i);
+  if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
+    d->ready[i] = 1;
+    return;
+  }
+  if (!d->marked)
+    vram__ddp_mark_unused(s);
+  old = vram__ddp_mark_ready(s, i);
+  vram__tensor_release(s, old); /* autograd holds it up to here */
+}
+
+/* Reducer::delay_all_reduce: all of the first step of a static graph. */
+static void vram__ddp_reduce_all(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->n; i++) {
+    if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
+      vram__ddp_note(d, i);
+    if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+  for (i = 0; i < d->nbucket; i++)
+    vram__ddp_reduce(s, d->bucket + i);
+  d->next = d->nbucket;
+}
+
+/* ---- around a step */
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p = g->param_first;
+  while (p && p->kind != VRAM__PARAM)
+    p = p->next;
+  return !o->train ? "a wrapper of torch.distributed goes with training"
+         : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "a wrapper of torch.distributed goes with texts without backward and step lines"
+         : vram__in_backward_is(o)
+             ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->last_batch || o->evaluation || o->dry_run
+             ? "a wrapper of torch.distributed goes with steps that are all alike"
+         : o->parallel->static_graph && o->accumulate > 1
+             ? "static_graph under no_sync: DistributedDataParallel's reducer stops with an error "
+               "in "
+               "the first backward"
+             : NULL;
+}
+
+/* verify_params_across_processes: the number of parameters of each rank, and all sizes and
+   strides. */
+static void vram__ddp_verify(vram__step *s) {
+  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const vram__ddp *d = vram__ddp_of(s);
+  uint64_t numbers = 0, k;
+  uint32_t *slot, own, sizes, i;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (world + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < d->n; i++)
+    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < world; k++)
+    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  for (k = 0; k < world; k++)
+    vram__slot_release(s, slot[k]);
+  vram__slot_release(s, own);
+  s->used = used;
+}
+
+/* local_used_map_dev_ */
+static void vram__ddp_make_map(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->map;
+  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, old);
+}
+
+static void vram__ddp_construct(vram__step *s) {
+  const vram_parallel *p = s->o->parallel;
+  vram__ddp_lay_out(s);
+  vram__ddp_verify(s);
+  if (!s->failed)
+    vram__ddp_broadcast(s, 1, p->broadcast_buffers);
+  vram__ddp_assign_first(s);
+  vram__ddp_initialize_buckets(s);
+  if (p->find_unused_parameters)
+    vram__ddp_make_map(s);
+  if (p->static_graph)
+    vram__ddp_make_map(s);
+  vram__ddp_of(s)->buffers = 1;
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+/* Something of the wrapper's that was there before the step. */
+static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const vram__tensor t =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
+  if (t.st)
+    vram__slot_at(s, t.st)->block = block;
+  return t.st;
+}
+
+static void vram__ddp_restore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  if (d->unfinished) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to have finished reduction in the prior "
+                      "iteration before starting a new one: parameters were not used in producing "
+                      "loss (expected find_unused_parameters=1 or static_graph=1)");
+    return;
+  }
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+    vram__ddp_assign_ordered(s); /* in a step that was left out */
+  for (i = 0; i < d->nbucket && !s->failed; i++)
+    d->bucket[i].slot =
+        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+  if (d->map)
+    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+  for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
+    if (s->leaf.past[i].had)
+      vram__ddp_into_bucket(s, i);
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+static void vram__ddp_lasts(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nbucket; i++)
+    d->bucket[i].block = vram__slot_at(s, d->bucket[i].slot)->block;
+  if (d->map)
+    d->map_block = vram__slot_at(s, d->map)->block;
+}
+
+/* DistributedDataParallel._pre_forward */
+static void vram__ddp_forward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+    vram__ddp_rebuild(s);
+  if (d->buffers && p->broadcast_buffers && !s->failed)
+    vram__ddp_broadcast(s, 0, 1);
+}
+
+/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+static void vram__ddp_sink(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+      if (vram__module_returns(s->g, v)) {
+        s->node = NULL;
+        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+        vram__tensor_release(s, *t);
+        *t = y;
+      }
+    }
+}
+
+/* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
+static void vram__ddp_forward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t i;
+  d->buffers = d->expects = s->last_batch;
+  if (d->expects) { /* prepare_for_backward */
+    d->next = d->marked = 0;
+    for (i = 0; i < d->nbucket; i++)
+      d->bucket[i].pending = d->bucket[i].params;
+  }
+  if (vram__ddp_finds_unused(p) || (p->static_graph && s->nth == 1))
+    vram__ddp_sink(s);
+}
+
+/* What autograd leads to. */
+static void vram__ddp_backward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const int knows = p->find_unused_parameters || p->static_graph;
+  uint32_t i;
+  for (i = 0; i < d->n && d->expects; i++)
+    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+}
+
+static void vram__ddp_backward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (!d->expects)
+    return;
+  if (s->o->parallel->static_graph && s->nth == 1)
+    vram__ddp_reduce_all(s);
+  d->expects = 0;
+  d->unfinished = d->next < d->nbucket;
+}
+
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+  w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
+  w->refuses = vram__ddp_refuses;
+  w->before = vram__ddp_before;
+  w->construct = vram__ddp_construct;
+  w->restore = vram__ddp_restore;
+  w->lasts = vram__ddp_lasts;
+  w->forward_begin = vram__ddp_forward_begin;
+  w->forward_end = vram__ddp_forward_end;
+  w->backward_begin = vram__ddp_backward_begin;
+  w->backward_end = vram__ddp_backward_end;
+}
+
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(void) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(&w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp();
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+}
+
+VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
+  vram__ddp_hooks(w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->optimizing = vram__optim_clip_all;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -44328,11 +45285,9 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
-  for (i = 0; i < s->g->nresult; i++)
-    vram__fsdp_hook_on(s, s->g->result[i], 0);
-  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
+  for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
@@ -45008,6 +45963,16 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DDP:
+    vram__ddp_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_DS1:
+  case VRAM_WRAPPER_DS2:
+    vram__ds_hooks(w);
+    return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
     return 1;
@@ -45032,6 +45997,820 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+
+#define VRAM__DS_NONE UINT32_MAX
+
+/* A trainable parameter, in the order of named_parameters. */
+typedef struct vram__ds_param {
+  const vram_param *p;
+  uint32_t leaf;
+  uint64_t numel, at; /* at: where it lies in the flat parameters */
+  uint8_t mine;       /* a part of it is in this rank's partition */
+  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
+  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+} vram__ds_param;
+
+/* A slot that lasts from step to step, and its block of a replay. */
+typedef struct vram__ds_kept {
+  uint32_t slot, block;
+  uint64_t bytes;
+} vram__ds_kept;
+
+/* Stages 1 and 2: DeepSpeedZeroOptimizer (runtime/zero/stage_1_and_2.py, to whose functions names
+   refer). */
+typedef struct vram__ds {
+  vram__ds_param *param;
+  uint32_t *by_leaf; /* parameter of a leaf */
+  uint32_t nparam, stage, ranks, rank;
+  vram_dtype dtype;              /* of parameters and gradients */
+  uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
+  int64_t part_size;             /* the same for the optimizer */
+  uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
+  uint32_t nmine;
+  vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
+  uint64_t buffers_bytes;
+  uint8_t offload, overlap, contiguous, scatter;
+  /* of a backward */
+  uint32_t bucket[2], at; /* slots; which of them */
+  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
+                             that is larger than a bucket (record_stream) */
+  uint8_t ready;          /* the buckets are there */
+  uint64_t elements;      /* in the bucket */
+  uint32_t *member;       /* parameters in it */
+  uint32_t nmember;
+  uint32_t extra;           /* parameter larger than the bucket; VRAM__DS_NONE: none */
+  uint32_t grads, grads_in; /* slots: gradients of the partition: of all micro-batches, of this */
+  uint32_t pad;             /* slot: zeros behind them */
+  uint32_t nlist;           /* tensors of averaged_gradients */
+  uint32_t *norms;          /* slots: of each gradient, while they are added up */
+  /* of the optimizer's step: slots */
+  uint32_t single;              /* the gradient of the partition in fp32 */
+  uint32_t scaled, norm_before; /* norms that go with the step */
+} vram__ds;
+
+static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
+
+/* deepspeed.c */
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+
+/* deepspeed_reduce.c */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s);
+
+/* deepspeed_norm.c */
+typedef struct vram__ds_scalars {
+  uint32_t slot[26];   /* by letter */
+  uint64_t each, norm; /* bytes of a gradient's element, of a norm */
+} vram__ds_scalars;
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel);
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_optimizing(vram__step *s);
+VRAM__FN void vram__ds_optimized(vram__step *s);
+
+/* >>parallel/deepspeed    deepspeed.initialize with ZeRO stages 1 and 2 (deepspeed 0.19.8:
+   runtime/engine.py, runtime/zero/stage_1_and_2.py, to whose functions names here refer) */
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
+  if (*slot)
+    vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+/* What another stream has used goes, and its memory when somebody allocates next. */
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
+  vram__undone_add(s, slot);
+}
+
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &slot);
+}
+
+/* What lasts is made. */
+static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
+  k->bytes = bytes;
+  k->slot = vram__ds_new(s, bytes, cat);
+}
+
+/* It was made before this step. */
+static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+  const int64_t size = (int64_t)k->bytes;
+  k->slot = 0;
+  if (!k->bytes)
+    return;
+  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (s->replay && k->slot)
+    vram__slot_at(s, k->slot)->block = k->block;
+}
+
+static void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+  k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
+  if (!k->slot)
+    k->bytes = 0;
+}
+
+/* ---- before the run */
+
+static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) {
+  (void)o;
+  return sizeof(vram__ds) + (uint64_t)g->nparam * (sizeof(vram__ds_param) + 3 * sizeof(uint32_t)) +
+         64;
+}
+
+static const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p;
+  for (p = g->param_first; p && p->kind != VRAM__PARAM;)
+    p = p->next;
+  return !o->train                 ? "DeepSpeed's ZeRO is for training"
+         : !p                      ? "DeepSpeed's ZeRO without a trainable parameter"
+         : vram__in_backward_is(o) ? "an optimizer in backward does not go with DeepSpeed"
+         : o->amp == VRAM_F16      ? "DeepSpeed scales losses itself: fp16 autocast is not played"
+         : o->master_weights       ? "DeepSpeed has master weights of its own"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "DeepSpeed's engine makes backward and the step: not the text's lines"
+         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+             ? "overlap_comm=1 with contiguous_gradients=0 is not played"
+             : NULL;
+}
+
+static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
+
+/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
+static void vram__ds_options(vram__step *s) {
+  if (vram__ds_is_bf16(s))
+    s->dtype = s->loaded = VRAM_BF16;
+}
+
+/* The module is on the host until the engine moves it. */
+static void vram__ds_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  (void)s;
+  o->all[0] = o->all[1] = none;
+}
+
+/* ---- the partition */
+
+/* Where parameters lie: one after the other, or every so manyth first (_round_robin_reorder). */
+static void vram__ds_lay(vram__ds *d, uint32_t every) {
+  uint64_t at = 0;
+  uint32_t first, i;
+  for (first = 0; first < every && first < d->nparam; first++)
+    for (i = first; i < d->nparam; i += every) {
+      d->param[i].at = at;
+      at += d->param[i].numel;
+    }
+}
+
+/* partition_info: what of the flat parameters is this rank's. */
+static void vram__ds_partition(vram__ds *d) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  uint32_t i;
+  d->nmine = 0;
+  d->mine_numel = d->mine_end = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    f->mine = (f->at >= begin && f->at < end) || (f->at < begin && begin < f->at + f->numel);
+    if (!f->mine)
+      continue;
+    d->nmine++;
+    d->mine_numel += f->numel;
+    if (f->at + f->numel < begin + d->mine_end)
+      continue;
+    d->mine_end = (f->at + f->numel < end ? f->at + f->numel : end) - begin;
+  }
+}
+
+/* Parameters as they lie in the scratch of a wrapper. */
+static void vram__ds_take(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  uint64_t align;
+  d->param = (vram__ds_param *)(void *)(d + 1);
+  d->by_leaf = (uint32_t *)(void *)(d->param + s->g->nparam);
+  d->member = d->by_leaf + s->g->nparam;
+  d->norms = d->member + s->g->nparam;
+  d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
+  d->ranks = o->dp;
+  d->rank = vram_parallel_place_of(o).dp;
+  d->dtype = s->dtype;
+  d->overlap = o->overlap_comm;
+  d->contiguous = o->contiguous_gradients || o->offload_optimizer;
+  d->scatter = o->reduce_scatter;
+  d->offload = o->offload_optimizer;
+  d->nparam = 0;
+  d->numel = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      vram__ds_param *f = d->param + d->nparam;
+      f->p = p;
+      f->leaf = leaf;
+      f->numel = p->d->numel;
+      f->reduced = f->bucketed = 0;
+      d->by_leaf[leaf++] = d->nparam++;
+      d->numel += f->numel;
+    }
+  vram__ds_lay(d, o->round_robin_gradients ? d->ranks : 1);
+  align = 2 * (uint64_t)d->ranks; /* nccl_start_alignment_factor */
+  d->part = (d->numel + align - 1) / align * align / d->ranks;
+  d->part_size = (int64_t)d->part;
+  vram__ds_partition(d);
+}
+
+/* Behind the constructor and before each later step. */
+static void vram__ds_begin(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
+  d->ready = 0;
+  d->nmember = 0;
+  d->elements = 0;
+  d->extra = VRAM__DS_NONE;
+  d->used[0] = d->used[1] = d->used[2] = 0;
+  if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+  s->leaf.accumulated = vram__ds_accumulated;
+  s->r->params_bytes = d->flat.bytes;
+}
+
+/* Module.to(device), frozen parameters and buffers stay as they are. */
+static void vram__ds_move(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  uint32_t n = 0;
+  d->buffers_bytes = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+    else if (p->kind == VRAM__FROZEN)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+}
+
+/* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
+static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
+  uint32_t i, zeros = 0, copy;
+  if (pad)
+    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+  if (d->nparam > 1 || pad)
+    vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
+  else { /* a single tensor is not copied */
+    d->flat.slot = slot[0];
+    d->flat.bytes = d->numel * each;
+    slot[0] = 0;
+  }
+  vram__ds_free(s, &zeros);
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, slot + i);
+  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+  if (d->offload)
+    vram__ds_free(s, &copy);
+  else if (each == 4) {
+    d->master.slot = copy;
+    d->master.bytes = d->part * 4;
+  } else {
+    vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &copy);
+  }
+}
+
+static void vram__ds_construct(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(s->dtype);
+  uint64_t most = 0;
+  uint32_t i;
+  vram__ds_take(s);
+  vram__ds_move(s, d->norms);
+  vram__ds_flatten(s, d->norms);
+  if (d->offload) { /* temp_grad_buffer_for_gpu_offload */
+    for (i = 0; i < d->nparam; i++)
+      most = d->param[i].numel > most ? d->param[i].numel : most;
+    vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
+  } else /* initialize_optimizer_states */
+    vram__ds_briefly(s, d->part * 4);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_restore(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__PARAM) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                                  p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS
+                                                          : VRAM_CATEGORY_PARAMS);
+    }
+  vram__ds_keep_again(s, &d->flat, VRAM_CATEGORY_PARAMS);
+  vram__ds_keep_again(s, &d->master, VRAM_CATEGORY_OPTIMIZER);
+  vram__ds_keep_again(s, &d->norm, VRAM_CATEGORY_OTHER);
+  vram__ds_keep_again(s, &d->staging, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_lasts(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_keep_block(s, &d->flat);
+  vram__ds_keep_block(s, &d->master);
+  vram__ds_keep_block(s, &d->norm);
+  vram__ds_keep_block(s, &d->staging);
+}
+
+/* ---- a step */
+
+/* .grad = None */
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
+  vram__leaf *l = s->leaf.at + f->leaf;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
+    s->leaf.past[f->leaf].had = 0;
+    s->leaf.past[f->leaf].let_go = 1;
+  }
+}
+
+/* A number that is multiplied or divided by another one, which is no tensor. */
+static vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  s->grad = 1;
+  f = vram__tape_record(s, VRAM__K_scale, &x, 1, 1, 1);
+  s->grad = 0;
+  y = vram__pointwise_empty1(s, x);
+  if (f) {
+    vram__save_tensor(s, f, x); /* for its dtype: whoever calls holds it anyway */
+    vram__grad_fn_set_output(s, f, 0, &y);
+  }
+  return y;
+}
+
+/* DeepSpeedEngine.backward: the loss is divided by the number of micro-batches, scaled (by 1), and
+   behind backward gradients are reduced. */
+static void vram__ds_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed)
+    vram__ds_reduce_gradients(s);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+static uint32_t vram__ds_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds *d = vram__ds_of(s);
+  (void)with_grad;
+  if (d->offload)
+    return 0;
+  p->numel = d->part;
+  p->ndim = 1;
+  p->size = &d->part_size;
+  p->dtype = VRAM_F32;
+  p->rank = 0;
+  return 1;
+}
+
+VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds_bytes;
+  w->refuses = vram__ds_refuses;
+  w->options = vram__ds_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds_construct;
+  w->restore = vram__ds_restore;
+  w->lasts = vram__ds_lasts;
+  w->backward = vram__ds_backward;
+  w->optim_params = vram__ds_optim_params;
+  w->optimizing = vram__ds_optimizing;
+  w->optimized = vram__ds_optimized;
+}
+
+/* >>parallel/deepspeed_reduce    ZeRO stages 1 and 2: gradients are reduced in buckets
+   (deepspeed/runtime/zero/stage_1_and_2.py) */
+
+static uint8_t vram__ds_reduction_stream(const vram__ds *d) { return d->overlap ? 1 : 0; }
+
+/* setup_buckets */
+static void vram__ds_setup_buckets(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes =
+      vram__product_or_overflow(s->o->parallel->reduce_bucket_size, vram__dtype_size(d->dtype));
+  uint32_t i;
+  if (d->ready)
+    return;
+  for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
+    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  d->at = 0;
+  d->ready = 1;
+}
+
+/* ---- average_tensor */
+
+/* The gradients of one all_reduce. */
+typedef struct vram__ds_slices {
+  uint64_t numel; /* of the tensors of the running small bucket, */
+  uint32_t count; /* and how many they are */
+  uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
+} vram__ds_slices;
+
+/* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
+static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (x->count > 1)
+    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  s->stream = stream;
+  x->numel = 0;
+  x->count = 0;
+}
+
+/* A piece of a gradient that goes to one rank; what belongs to the rank of the piece before it is
+   one piece with that. They are gathered until they are more than a bucket. */
+static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uint64_t numel,
+                           uint64_t *pending) {
+  if (part == x->last) {
+    *pending += numel;
+    return;
+  }
+  if (*pending) {
+    x->count++;
+    x->numel += *pending;
+    if (x->numel > s->o->parallel->reduce_bucket_size)
+      vram__ds_allreduce(s, x);
+  }
+  *pending = numel;
+  x->last = part;
+}
+
+static void vram__ds_average(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  uint64_t pending = 0;
+  uint32_t i;
+  if (!d->scatter)
+    return;
+  for (i = 0; i < d->nmember; i++) {
+    const vram__ds_param *f = d->param + d->member[i];
+    uint64_t done = 0;
+    while (done < f->numel) {
+      const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
+      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
+      vram__ds_piece(s, &x, part, n, &pending);
+      done += n;
+    }
+  }
+  vram__ds_piece(s, &x, UINT64_MAX - 1, 0, &pending);
+  if (x.count)
+    vram__ds_allreduce(s, &x);
+}
+
+/* _buffered_reduce_fallback: gradients that are not in a bucket. */
+static void vram__ds_fallback(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  x.numel = d->elements;
+  x.count = d->nmember;
+  vram__ds_allreduce(s, &x);
+}
+
+/* ---- reduce_ipg_grads */
+
+/* The gradients of the partition get a place of their own. */
+static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->offload)
+    vram__ds_offload_gradient(s, f);
+  else if (!d->grads_in)
+    d->grads_in =
+        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+  s->stream = stream;
+  if (!d->offload)
+    vram__ds_let_go(s, f);
+}
+
+static void vram__ds_reduce_bucket(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->contiguous)
+    vram__ds_average(s);
+  else
+    vram__ds_fallback(s);
+  for (i = 0; i < d->nmember; i++) {
+    vram__ds_param *f = d->param + d->member[i];
+    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
+      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+    if (f->mine && d->contiguous)
+      vram__ds_copy_to_partition(s, f);
+    else if (!f->mine && d->stage == 2)
+      vram__ds_let_go(s, f);
+  }
+  d->extra = VRAM__DS_NONE;
+  d->used[2] = 0;
+  d->nmember = 0;
+  d->elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads */
+static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  if (!f->numel)
+    return;
+  if (d->elements + f->numel > most) {
+    vram__ds_reduce_bucket(s);
+    if (d->contiguous && d->overlap)
+      d->at = 1 - d->at;
+  }
+  if (d->contiguous && f->numel <= most)
+    vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
+  else if (d->contiguous)
+    d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
+  d->elements += f->numel;
+  d->member[d->nmember++] = (uint32_t)(f - d->param);
+}
+
+/* process_gradients: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_param *f = d->param + d->by_leaf[l - s->leaf.at];
+  if (!l->grad.d)
+    return;
+  vram__ds_setup_buckets(s);
+  if (d->stage == 2 || (d->overlap && s->last_batch))
+    vram__ds_reduce(s, f);
+}
+
+/* averaged_gradients: views of the gradients of the partition, zeros behind them. */
+static void vram__ds_gradients_list(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->nlist = d->nmine;
+  if (d->mine_end == d->part)
+    return;
+  d->nlist++;
+  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                        VRAM_CATEGORY_GRADIENTS);
+}
+
+/* reduce_gradients and independent_gradient_partition_epilogue */
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->stage == 1 && !s->last_batch)
+    return;
+  for (i = 0; i < d->nparam && d->stage == 1 && !d->overlap; i++)
+    if (s->leaf.at[d->param[i].leaf].grad.d)
+      vram__ds_reduce(s, d->param + i);
+  vram__ds_reduce_bucket(s);
+  if (s->last_batch && !d->offload)
+    vram__ds_gradients_list(s);
+  for (i = 0; i < 2; i++) {
+    if (d->used[i])
+      vram__ds_free_late(s, d->bucket[i]);
+    vram__ds_free(s, &d->bucket[i]);
+    d->used[i] = 0;
+  }
+  d->ready = 0;
+  if (!d->grads)
+    d->grads = d->grads_in;
+  else
+    vram__ds_free(s, &d->grads_in);
+  d->grads_in = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->contiguous || !d->param[i].mine)
+      vram__ds_let_go(s, d->param + i);
+  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
+}
+
+/* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
+   clipping, all in small tensors (deepspeed/runtime/zero/stage_1_and_2.py, runtime/utils.py) */
+
+/* Plays words of small tensors: "a4" makes a, of 4 bytes ('e': a gradient's element, 'n': a norm),
+   "-a" lets go of it. */
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text) {
+  for (; *text; text++) {
+    const int gone = *text == '-';
+    uint32_t *slot;
+    if (*text == ' ')
+      continue;
+    text += gone;
+    slot = x->slot + (*text - 'a');
+    if (gone) {
+      vram__ds_free(s, slot);
+      continue;
+    }
+    text++;
+    *slot = vram__ds_new(s,
+                         *text == 'e'   ? x->each
+                         : *text == 'n' ? x->norm
+                                        : (uint64_t)(*text - '0'),
+                         VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+static void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
+/* has_inf_or_nan; its result is j. */
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel) {
+  x->each = vram__dtype_size(dtype);
+  vram__ds_say(s, x, "ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
+}
+
+/* vector_norm(g.to(float64)) */
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
+  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__ds_free(s, &copy);
+  return norm;
+}
+
+/* Elements of a parameter that are in the partition. */
+static uint64_t vram__ds_part_of(const vram__ds *d, const vram__ds_param *f) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  const uint64_t from = f->at > begin ? f->at : begin;
+  const uint64_t to = f->at + f->numel < end ? f->at + f->numel : end;
+  return to - from;
+}
+
+/* is_invalid_grad_norm */
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "an b1 c1 d1 -c-b-a f1 -d g1 h1 -f-g i1 -h-i");
+}
+
+/* has_overflow_partitioned_grads_serial */
+static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "z4");
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine) {
+      vram__ds_overflow(s, x, d->dtype, vram__ds_part_of(d, d->param + i));
+      vram__ds_say(s, x, "-j");
+    }
+  if (d->mine_end < d->part) {
+    vram__ds_overflow(s, x, d->dtype, d->part - d->mine_end);
+    vram__ds_say(s, x, "-j");
+  }
+  vram__ds_say(s, x, "a1 -z b1 -a-b");
+}
+
+/* get_grad_norm_direct; the norm is e. */
+static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i, n = 0, stack, squares;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine)
+      d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
+  if (!n) {
+    vram__ds_say(s, x, "d4");
+  } else {
+    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    vram__ds_free(s, &stack);
+    vram__ds_say(s, x, "c8");
+    vram__ds_reduction(s, n, VRAM_F64, 8);
+    vram__ds_free(s, &squares);
+    vram__ds_say(s, x, "d4 -c");
+  }
+  vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
+  while (n)
+    vram__ds_free(s, d->norms + --n);
+}
+
+/* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
+   held the one before goes with the step. */
+static void vram__ds_global_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "a4 b4 c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k4 l4 m4 -l-a-j-k-e");
+  vram__ds_invalid(s, x);
+}
+
+/* unscale_and_clip_grads, with gradient_clipping, which is 1.0 where nobody sets it */
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_invalid(s, x);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+}
+
+/* The partition's gradients in fp32: the optimizer's only gradient. */
+static uint32_t vram__ds_single_gradient(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t each = vram__dtype_size(d->dtype);
+  uint32_t flat = 0, single, i;
+  if (d->nlist > 1)
+    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+  single = flat;
+  if (each < 4) {
+    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__ds_free(s, &flat);
+  }
+  if (single || !d->grads) {
+    vram__ds_free(s, &d->grads);
+  } else { /* it is the gradients themselves */
+    single = d->grads;
+    d->grads = 0;
+  }
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_let_go(s, d->param + i);
+  vram__ds_free(s, &d->pad);
+  return single;
+}
+
+/* With the optimizer on the host only scalars go to the device. */
+static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "a1 -a b4 -b");
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, d->norms + i);
+}
+
+VRAM__FN void vram__ds_optimizing(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 4;
+  if (d->offload) {
+    vram__ds_optimizing_on_host(s, &x);
+    return;
+  }
+  vram__ds_check_overflow(s, &x);
+  vram__ds_grad_norm(s, &x);
+  vram__ds_global_norm(s, &x);
+  d->scaled = x.slot['m' - 'a'];
+  d->norm_before = d->norm.slot;
+  d->norm.bytes = 4;
+  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->single = vram__ds_single_gradient(s);
+  vram__ds_clip(s, &x);
+}
+
+/* Behind optimizer.step(): parameters are gathered in place. */
+VRAM__FN void vram__ds_optimized(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_free(s, &d->single);
+  vram__ds_free(s, &d->scaled);
+  vram__ds_free(s, &d->norm_before);
+  s->r->optimizer_bytes += d->master.bytes;
+}
+
+/* copy_grads_in_partition with the optimizer on the host: the norm of what is in the partition, a
+   look for overflow, and a copy in fp32 that goes to the host. */
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t part = vram__ds_part_of(d, f);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  if (!s->last_batch)
+    return;
+  d->norms[f - d->param] = vram__ds_norm(s, part);
+  vram__ds_overflow(s, &x, d->dtype, f->numel);
+  vram__ds_say(s, &x, "-j");
+  if (d->dtype != VRAM_F32)
+    vram__ds_briefly(s, 4 * part);
+  vram__ds_let_go(s, f);
 }
 
 /* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */

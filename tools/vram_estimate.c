@@ -43,22 +43,23 @@ cmd_text help_estimate = {
     "FILE - is standard output.\n",
     NULL};
 
-typedef struct event_lines {
-  FILE *to;
-  int streams; /* those of a rank of many are told apart */
-} event_lines;
+typedef struct event_file {
+  FILE *f;
+  int streams; /* --parallel: with the stream of each */
+} event_file;
 
 static void event_line(void *user, const vram_event *e) {
-  const event_lines *lines = (const event_lines *)user;
+  const event_file *to = (const event_file *)user;
   char name[MAX_NODE_NAME];
   if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
-  fprintf(lines->to, "%s,%s,%" PRId64 ",%" PRIu64 ",", vram_phase_name(e->phase),
-          e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes);
-  if (lines->streams)
-    fprintf(lines->to, "%" PRIu64 ",", e->stream);
-  fprintf(lines->to, "%s,%s\n", vram_category_name(e->category), name);
+  fprintf(to->f, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s", vram_phase_name(e->phase),
+          e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
+          vram_category_name(e->category), name);
+  if (to->streams)
+    fprintf(to->f, ",%" PRIu64, (uint64_t)e->stream);
+  putc('\n', to->f);
 }
 
 /* "A..B" as --checkpoint-nodes takes it. */
@@ -554,16 +555,16 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
 static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
-  event_lines lines;
   cmd_output out;
+  event_file to;
   const int status = cmd_output_open(&out, j->events);
   if (status)
     return status;
-  lines.to = out.file;
-  lines.streams = j->spec != NULL;
-  fprintf(out.file, "phase,action,id,size,%scategory,node\n", lines.streams ? "stream," : "");
+  to.f = out.file;
+  to.streams = j->spec != NULL;
+  fprintf(out.file, "phase,action,id,size,category,node%s\n", to.streams ? ",stream" : "");
   o.event = event_line;
-  o.user = &lines;
+  o.user = &to;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);

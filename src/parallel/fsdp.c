@@ -358,11 +358,9 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
-  for (i = 0; i < s->g->nresult; i++)
-    vram__fsdp_hook_on(s, s->g->result[i], 0);
-  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
+  for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);

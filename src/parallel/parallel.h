@@ -2,6 +2,12 @@
 #pragma once
 #include "step/step.h"
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -19,3 +25,6 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);

@@ -289,6 +289,16 @@ VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vr
   return at;
 }
 
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
+}
+
 /* The module up to the node `end`, then what its caller does. */
 static void vram__forward_module(vram__step *s, const vram_node *end) {
   const uint32_t behind = vram__ranges_before(s, 0, end);
