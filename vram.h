@@ -1898,9 +1898,11 @@
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
@@ -2590,6 +2592,10 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -2648,6 +2654,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3341,7 +3356,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -8909,6 +8925,12 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
+typedef struct vram__unit_word { /* a name of a `unit` line */
+  struct vram__unit_word *next;
+  const char *text;
+  uint32_t len;
+} vram__unit_word;
+
 typedef struct vram__total {     /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
   uint64_t last;                 /* bytes of its last one, */
@@ -9293,6 +9315,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
@@ -11833,6 +11856,60 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+  vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  w->next = NULL;
+  w->text = vram__graph_keep_text(g, name.text, name.len);
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->unit_last)
+    g->unit_last->next = w;
+  else
+    g->unit_first = w;
+  g->unit_last = w;
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  const char *at = names;
+  if (!names)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+  while (!g->error.code && *at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from)
+      vram__unit_add(g, vram__span_of(from, at));
+    at += *at == ' ';
+  }
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->returned || !g->last || !n))
+    vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                     g->returned ? "a module returns twice" : "a module that returns nothing");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value that is returned and NULL");
+  if (g->error.code)
+    return g->error.code;
+  g->result = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *g->result);
+  if (!g->result)
+    return g->error.code;
+  for (i = 0; i < n; i++)
+    g->result[i] = v[i];
+  g->nresult = n;
+  g->returned = g->last;
+  return VRAM_OK;
+}
+
 /* >>model/order    parameters in the order of the module, where the program uses them in another
  * one */
 
@@ -12433,6 +12510,31 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
+/* A `unit` line. */
+static int vram__unit_line(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
+    if (!p->names_only && !vram__unit_add(p->g, p->token))
+      return 0;
+  }
+  return 1;
+}
+
+/* A `return` line. */
+static int vram__return_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (count && (p->depth || p->blocks))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "return inside a block", NULL);
+  if (!count || p->names_only)
+    return count != 0;
+  return !vram_graph_return(p->g, in, count) || vram__parse_located(p, at);
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -12750,6 +12852,8 @@ static const struct {
     {"input", vram__input_line},
     {"output", vram__output_line},
     {"infer", vram__infer_line},
+    {"return", vram__return_line},
+    {"unit", vram__unit_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -13502,13 +13606,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t late; /* let go of, but another stream may use it until somebody allocates next
-                    (record_stream): set before a phase ends, whose end has it, too */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -13614,13 +13718,14 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
   uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -13742,6 +13847,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -14815,6 +14921,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */
@@ -36651,7 +36766,9 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -36686,7 +36803,8 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
@@ -36694,16 +36812,19 @@ typedef struct vram__wrapper {
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
+                                                            units of them are calls */
   void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
   void (*node_end)(vram__step *s, const vram_node *n);
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*forward_end)(vram__step *s);         /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*recorded)(vram__step *s, uint32_t fn); /* and behind it */
+  void (*recorded)(vram__step *s, uint32_t fn);       /* and behind it */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
@@ -36754,6 +36875,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -36776,6 +36899,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -36810,6 +36934,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -38348,19 +38473,26 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
-  uint64_t chunks = 0, tensors = 0;
+  vram__optim_held parts, zero;
+  uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
       chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
-      tensors++;
+      tensors += r->p[i].numel != 0;
+      empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&zero);
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  for (i = 0; i < empty; i++) { /* shards of ranks without rows */
+    vram__optim_push(r, &zero, vram__dtype_size(r->dtype));
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+    vram__optim_release(r, &zero);
+  }
   vram__optim_release(r, &parts);
 }
 
@@ -38373,19 +38505,36 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
+/* The norms of shards, which are partial, become those of whole gradients: squares are added up
+   over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
+static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
+  vram__optim_held squares, sums;
+  vram__optim_clear(&squares);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &squares, bytes);
+  vram__optim_push(r, &sums, bytes);
+  vram__optim_push(r, rooted, bytes);
+  vram__optim_release(r, &squares);
+  vram__optim_release(r, &sums);
+}
+
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
 static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
-  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_held stack, rooted, total, sum, reciprocal, coefficient, clamped;
   vram__optim_reduction x = {1, 0, 0, 4};
-  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  vram__optim_held *const held[] = {&stack,      &rooted,      &total,  &sum,
+                                    &reciprocal, &coefficient, &clamped};
   uint32_t i;
   for (i = 0; i < sizeof held / sizeof *held; i++)
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
   vram__optim_push(r, &stack, each * r->n);
+  if (r->c->sharded)
+    vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  vram__optim_release(r, &rooted);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -38559,14 +38708,16 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip)
+    if (c->clip && n)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -38758,6 +38909,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
@@ -39079,14 +39231,40 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   return n;
 }
 
+/* The ranges from `at` that begin before the node `end`, whose first is then given. */
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end) {
+  while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
+    at = s->call.range[at].behind;
+  return at;
+}
+
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
+}
+
+/* The module up to the node `end`, then what its caller does. */
+static void vram__forward_module(vram__step *s, const vram_node *end) {
+  const uint32_t behind = vram__ranges_before(s, 0, end);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s, end);
+  else
+    vram__checkpoint_parts(s, s->g->first, end, 0, behind);
+  VRAM__WRAPPER_DO(s, forward_end);
+  if (end && !s->failed)
+    vram__checkpoint_parts(s, end, NULL, behind, s->call.nrange);
+}
+
 VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  if (s->wrapper && s->wrapper->forward)
-    s->wrapper->forward(s);
-  else
-    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -39962,6 +40140,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
@@ -40107,7 +40286,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested + s->count.late;
+  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40123,8 +40303,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested + s->count.late;
-  s->count.late = 0;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -40198,6 +40377,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
+}
+
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
 }
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
@@ -40660,7 +40861,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->r->saved_bytes = 0;
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
-  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -40908,6 +41108,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -40971,6 +41173,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->master = s->o->master_weights != 0;
   c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
@@ -41012,15 +41215,13 @@ static int vram__optim_is_apart(const vram__step *s) {
 
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (vram__optim_is_apart(s))
-    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -41045,6 +41246,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -41188,13 +41394,33 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (vram__in_backward_is(s->o))
     return;
   n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
                                                   : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -41648,7 +41874,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
   else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
@@ -42379,7 +42605,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42502,7 +42728,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42730,7 +42957,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -42760,6 +42997,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -43197,6 +43435,12 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -43210,7 +43454,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -43221,7 +43465,7 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w);
 /* deepspeed3.c */
 VRAM__FN void vram__ds3_hooks(vram__wrapper *w);
 
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -43402,6 +43646,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43608,7 +43853,6 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
@@ -43688,6 +43932,829 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
 #undef VRAM__X
   };
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}
+
+/* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
+   nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
+   into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
+   is one bucket of each dtype, later they follow the order in which gradients become ready. */
+
+#define VRAM__DDP_BROADCAST (UINT64_C(250) << 20) /* broadcast_bucket_size */
+#define VRAM__DDP_FIRST (UINT64_C(1) << 20)       /* _DEFAULT_FIRST_BUCKET_BYTES */
+#define VRAM__DDP_CAP (UINT64_C(25) << 20)        /* _DEFAULT_BUCKET_CAP_MB */
+
+enum { VRAM__DDP_UNUSED = 2 }; /* vram__ddp.ready: no gradient will come */
+
+typedef struct vram__ddp_bucket {
+  uint64_t bytes;
+  uint32_t slot, block; /* of its storage, in this run and in the pool of the replay */
+  uint32_t params, pending;
+  uint32_t rank; /* among the buckets: while they are assigned */
+  vram_dtype dtype;
+} vram__ddp_bucket;
+
+typedef struct vram__ddp {
+  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t nbucket, next;
+  uint32_t nready;    /* so many of `order` are known */
+  uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
+  uint32_t map_block; /* and its block */
+  uint8_t rebuilt;    /* the buckets follow `order` */
+  uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
+  uint8_t marked;     /* has_marked_unused_parameters_ */
+  uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t unfinished; /* a backward has left buckets that wait for gradients */
+  uint32_t *order;    /* in which gradients became ready, */
+  uint32_t *in;       /* the bucket of each parameter, */
+  uint8_t *ready;     /* and whether its gradient is there */
+  vram__ddp_bucket *bucket;
+} vram__ddp;
+
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
+static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
+
+static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  (void)o;
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+}
+
+static void vram__ddp_lay_out(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint8_t *at = (uint8_t *)(d + 1);
+  d->n = s->leaf.parameters;
+  d->bucket = (vram__ddp_bucket *)(void *)at;
+  d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
+  d->in = d->order + s->g->nparam;
+  d->ready = (uint8_t *)(d->in + s->g->nparam);
+}
+
+/* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
+static int vram__ddp_finds_unused(const vram_parallel *p) {
+  return p->find_unused_parameters && !p->static_graph;
+}
+
+/* The forward pass that rebuilds the buckets is that of step 2; with static_graph gradients count
+   from the second backward on, and it is that of step 3. */
+static uint32_t vram__ddp_rebuilds_at(const vram_parallel *p) {
+  return p->static_graph ? 3 : vram__ddp_finds_unused(p) ? UINT32_MAX : 2;
+}
+
+static uint32_t vram__ddp_before(const vram_step_options *o) {
+  return o->parallel->static_graph ? 3 : 2;
+}
+
+/* ---- compute_bucket_assignment_by_size */
+
+typedef struct vram__ddp_assigning {
+  uint64_t first, rest; /* limits: of the first bucket of a dtype, and of its others */
+  uint32_t closed;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running bucket of each dtype, + 1 */
+  uint8_t later[VRAM_DTYPE_COUNT]; /* it is not the first one */
+  uint8_t seen[VRAM_DTYPE_COUNT];  /* dtypes in the order in which they came */
+  uint32_t nseen;
+} vram__ddp_assigning;
+
+static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram__leaf *l = s->leaf.at + i;
+  const vram_dtype dt = (vram_dtype)l->dt;
+  vram__ddp_bucket *b;
+  uint32_t k;
+  if (!a->open[dt]) {
+    for (k = 0; k < a->nseen && a->seen[k] != dt;)
+      k++;
+    if (k == a->nseen)
+      a->seen[a->nseen++] = (uint8_t)dt;
+    b = d->bucket + d->nbucket;
+    b->bytes = 0;
+    b->slot = b->block = b->params = 0;
+    b->dtype = dt;
+    a->open[dt] = ++d->nbucket;
+  }
+  b = d->bucket + a->open[dt] - 1;
+  d->in[i] = a->open[dt] - 1;
+  b->bytes += vram__dims_bytes_of(l->d, dt);
+  b->params++;
+  if (b->bytes >= (a->later[dt] ? a->rest : a->first)) {
+    b->rank = a->closed++;
+    a->open[dt] = 0;
+    a->later[dt] = 1;
+  }
+}
+
+/* The buckets get their places. */
+static void vram__ddp_permute(vram__ddp *d) {
+  uint32_t i;
+  for (i = 0; i < d->n; i++)
+    d->in[i] = d->bucket[d->in[i]].rank;
+  for (i = 0; i < d->nbucket; i++)
+    while (d->bucket[i].rank != i) {
+      const vram__ddp_bucket b = d->bucket[i];
+      d->bucket[i] = d->bucket[b.rank];
+      d->bucket[b.rank] = b;
+    }
+}
+
+/* Buckets before anything is known of the order: the parameters' own, and the last bucket first. */
+static void vram__ddp_assign_first(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint64_t cap = p->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = a.rest = UINT64_MAX;
+  if (vram__ddp_finds_unused(p)) {
+    a.first = cap ? cap : VRAM__DDP_FIRST;
+    a.rest = cap ? cap : VRAM__DDP_CAP;
+  }
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, i);
+  for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
+    d->bucket[i].rank = d->nbucket - 1 - i;
+  vram__ddp_permute(d);
+}
+
+/* Buckets in the order in which they become full. What is left over comes last, in the order of a
+   std::unordered_map: the dtype that was met last is its first. */
+static void vram__ddp_assign_ordered(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint64_t cap = s->o->parallel->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = cap ? cap : VRAM__DDP_FIRST;
+  a.rest = cap ? cap : VRAM__DDP_CAP;
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, d->order[i]);
+  for (i = a.nseen; i--;)
+    if (a.open[a.seen[i]])
+      d->bucket[a.open[a.seen[i]] - 1].rank = a.closed++;
+  vram__ddp_permute(d);
+  d->rebuilt = 1;
+}
+
+/* ---- what is allocated */
+
+static vram__tensor vram__ddp_tensor(const vram__step *s, uint32_t slot) {
+  vram__tensor t;
+  t.d = s->scalar;
+  t.st = slot;
+  t.dt = VRAM_U8;
+  return t;
+}
+
+/* Gradients are views of the buckets, or lie beside them. */
+static uint8_t vram__ddp_category(const vram__step *s) {
+  return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
+}
+
+static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
+static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+  const vram__ddp *d = vram__ddp_of(s);
+  const vram__ddp_bucket *b = d->bucket + d->in[i];
+  vram__leaf *l = s->leaf.at + i;
+  const vram__tensor old = l->grad;
+  l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
+  l->grad.dt = (vram_dtype)l->dt;
+  return old;
+}
+
+/* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
+static void vram__ddp_initialize_buckets(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
+  uint32_t k, i;
+  for (k = 0; k < d->nbucket && !s->failed; k++) {
+    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    for (i = 0; i < d->n && kept; i++)
+      if (d->in[i] == k && s->leaf.at[i].grad.d)
+        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+}
+
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+
+/* Reducer::rebuild_buckets: the order comes from rank 0. */
+static void vram__ddp_rebuild(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->nbucket;
+  const uint64_t used = s->used;
+  uint32_t *slot, indices, sizes, k;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (old + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (k = 0; k < old; k++)
+    slot[k] = d->bucket[k].slot;
+  vram__ddp_assign_ordered(s);
+  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  vram__slot_release(s, indices);
+  for (k = 0; k < old; k++)
+    vram__slot_release(s, slot[k]);
+  s->used = used;
+  vram__ddp_initialize_buckets(s);
+}
+
+/* ---- broadcast_coalesced */
+
+typedef struct vram__ddp_chunks {
+  vram__ddp_chunk *at;
+  uint32_t count;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running chunk, + 1 */
+} vram__ddp_chunks;
+
+static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const vram_param *p) {
+  const vram_dtype dt = s->param[p->index].dt;
+  uint32_t *open = c->open + dt;
+  vram__ddp_chunk *at;
+  if (!*open) {
+    *open = ++c->count;
+    at = c->at + *open - 1;
+    at->bytes = at->tensors = at->strided = 0;
+  }
+  at = c->at + *open - 1;
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->tensors++;
+  at->strided = !(p->d->flags & VRAM__CONTIG);
+  if (at->bytes >= VRAM__DDP_BROADCAST)
+    *open = 0;
+}
+
+/* Parameters if `all`, then buffers: two chunks are on their way at a time. */
+static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
+  const uint64_t used = s->used;
+  const vram_param *p;
+  vram__ddp_chunks c;
+  uint32_t flight[2] = {0, 0}, k;
+  vram__memory_zero(&c, sizeof c);
+  c.at = (vram__ddp_chunk *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              (s->g->nparam + 1) * sizeof *c.at);
+  if (!c.at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = all ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (k = 0; k < c.count && !s->failed; k++) {
+    const vram__ddp_chunk *at = c.at + k;
+    vram__slot_release(s, flight[k & 1]);
+    flight[k & 1] =
+        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+  }
+  vram__slot_release(s, flight[k & 1]);
+  vram__slot_release(s, flight[(k + 1) & 1]);
+  s->used = used;
+}
+
+/* ---- the reduction */
+
+/* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
+   nobody needs it, and other streams still do until the next allocation. */
+static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
+  const vram_dtype hook = s->o->parallel->hook;
+  uint32_t slot;
+  if (!hook || hook == b->dtype)
+    return;
+  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
+                       VRAM_CATEGORY_OTHER);
+  vram__undone_add(s, slot);
+  vram__slot_release(s, slot);
+}
+
+/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
+static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  vram__tensor old = vram__tensor_none();
+  if (d->ready[i]) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to mark a variable ready only once: a "
+                      "parameter is used in several reentrant backward passes (expected "
+                      "static_graph=1)");
+    return old;
+  }
+  d->ready[i] = 1;
+  if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+    old = vram__ddp_into_bucket(s, i);
+  d->bucket[d->in[i]].pending--;
+  for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
+    vram__ddp_reduce(s, d->bucket + d->next);
+  return old;
+}
+
+/* Those that no gradient can reach are ready when the first one is. */
+static void vram__ddp_mark_unused(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  d->marked = 1;
+  for (i = 0; i < d->n && !s->failed; i++)
+    if (d->ready[i] == VRAM__DDP_UNUSED) {
+      d->ready[i] = 0;
+      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+    }
+}
+
+/* The gradient of parameter i is the next in the order. */
+static void vram__ddp_note(vram__ddp *d, uint32_t i) {
+  if (d->nready < d->n)
+    d->order[d->nready++] = i;
+}
+
+/* Reducer::autograd_hook, behind AccumulateGrad. */
+static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint32_t i = (uint32_t)(l - s->leaf.at);
+  vram__tensor old;
+  if (!d->expects)
+    return;
+  if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
+    vram__ddp_note(d, i);
+  if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
+    d->ready[i] = 1;
+    return;
+  }
+  if (!d->marked)
+    vram__ddp_mark_unused(s);
+  old = vram__ddp_mark_ready(s, i);
+  vram__tensor_release(s, old); /* autograd holds it up to here */
+}
+
+/* Reducer::delay_all_reduce: all of the first step of a static graph. */
+static void vram__ddp_reduce_all(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->n; i++) {
+    if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
+      vram__ddp_note(d, i);
+    if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+  for (i = 0; i < d->nbucket; i++)
+    vram__ddp_reduce(s, d->bucket + i);
+  d->next = d->nbucket;
+}
+
+/* ---- around a step */
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p = g->param_first;
+  while (p && p->kind != VRAM__PARAM)
+    p = p->next;
+  return !o->train ? "a wrapper of torch.distributed goes with training"
+         : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "a wrapper of torch.distributed goes with texts without backward and step lines"
+         : vram__in_backward_is(o)
+             ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->last_batch || o->evaluation || o->dry_run
+             ? "a wrapper of torch.distributed goes with steps that are all alike"
+         : o->parallel->static_graph && o->accumulate > 1
+             ? "static_graph under no_sync: DistributedDataParallel's reducer stops with an error "
+               "in "
+               "the first backward"
+             : NULL;
+}
+
+/* verify_params_across_processes: the number of parameters of each rank, and all sizes and
+   strides. */
+static void vram__ddp_verify(vram__step *s) {
+  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const vram__ddp *d = vram__ddp_of(s);
+  uint64_t numbers = 0, k;
+  uint32_t *slot, own, sizes, i;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (world + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < d->n; i++)
+    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < world; k++)
+    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  for (k = 0; k < world; k++)
+    vram__slot_release(s, slot[k]);
+  vram__slot_release(s, own);
+  s->used = used;
+}
+
+/* local_used_map_dev_ */
+static void vram__ddp_make_map(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->map;
+  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, old);
+}
+
+static void vram__ddp_construct(vram__step *s) {
+  const vram_parallel *p = s->o->parallel;
+  vram__ddp_lay_out(s);
+  vram__ddp_verify(s);
+  if (!s->failed)
+    vram__ddp_broadcast(s, 1, p->broadcast_buffers);
+  vram__ddp_assign_first(s);
+  vram__ddp_initialize_buckets(s);
+  if (p->find_unused_parameters)
+    vram__ddp_make_map(s);
+  if (p->static_graph)
+    vram__ddp_make_map(s);
+  vram__ddp_of(s)->buffers = 1;
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+/* Something of the wrapper's that was there before the step. */
+static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const vram__tensor t =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
+  if (t.st)
+    vram__slot_at(s, t.st)->block = block;
+  return t.st;
+}
+
+static void vram__ddp_restore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  if (d->unfinished) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to have finished reduction in the prior "
+                      "iteration before starting a new one: parameters were not used in producing "
+                      "loss (expected find_unused_parameters=1 or static_graph=1)");
+    return;
+  }
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+    vram__ddp_assign_ordered(s); /* in a step that was left out */
+  for (i = 0; i < d->nbucket && !s->failed; i++)
+    d->bucket[i].slot =
+        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+  if (d->map)
+    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+  for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
+    if (s->leaf.past[i].had)
+      vram__ddp_into_bucket(s, i);
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+static void vram__ddp_lasts(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nbucket; i++)
+    d->bucket[i].block = vram__slot_at(s, d->bucket[i].slot)->block;
+  if (d->map)
+    d->map_block = vram__slot_at(s, d->map)->block;
+}
+
+/* DistributedDataParallel._pre_forward */
+static void vram__ddp_forward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+    vram__ddp_rebuild(s);
+  if (d->buffers && p->broadcast_buffers && !s->failed)
+    vram__ddp_broadcast(s, 0, 1);
+}
+
+/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+static void vram__ddp_sink(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+      if (vram__module_returns(s->g, v)) {
+        s->node = NULL;
+        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+        vram__tensor_release(s, *t);
+        *t = y;
+      }
+    }
+}
+
+/* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
+static void vram__ddp_forward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t i;
+  d->buffers = d->expects = s->last_batch;
+  if (d->expects) { /* prepare_for_backward */
+    d->next = d->marked = 0;
+    for (i = 0; i < d->nbucket; i++)
+      d->bucket[i].pending = d->bucket[i].params;
+  }
+  if (vram__ddp_finds_unused(p) || (p->static_graph && s->nth == 1))
+    vram__ddp_sink(s);
+}
+
+/* What autograd leads to. */
+static void vram__ddp_backward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const int knows = p->find_unused_parameters || p->static_graph;
+  uint32_t i;
+  for (i = 0; i < d->n && d->expects; i++)
+    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+}
+
+static void vram__ddp_backward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (!d->expects)
+    return;
+  if (s->o->parallel->static_graph && s->nth == 1)
+    vram__ddp_reduce_all(s);
+  d->expects = 0;
+  d->unfinished = d->next < d->nbucket;
+}
+
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+  w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
+  w->refuses = vram__ddp_refuses;
+  w->before = vram__ddp_before;
+  w->construct = vram__ddp_construct;
+  w->restore = vram__ddp_restore;
+  w->lasts = vram__ddp_lasts;
+  w->forward_begin = vram__ddp_forward_begin;
+  w->forward_end = vram__ddp_forward_end;
+  w->backward_begin = vram__ddp_backward_begin;
+  w->backward_end = vram__ddp_backward_end;
+}
+
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(void) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(&w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp();
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+}
+
+VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
+  vram__ddp_hooks(w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->optimizing = vram__optim_clip_all;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -43780,8 +44847,19 @@ static uint32_t vram__unit_prefix(vram__span label) {
   return 0;
 }
 
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
-static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
   const vram__span label = vram__node_label(vram__line_end_of(n));
   const vram__round *round = n->round;
   vram__unit_name name;
@@ -43797,10 +44875,12 @@ static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) 
   }
   while (round && round->up)
     round = round->up;
-  if (round)
-    name.round = round->round + 1;
-  else
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
     name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
   return name;
 }
 
@@ -43813,17 +44893,17 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
   vram__unit_run run;
   vram__unit_name name;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
-    run.name = vram__unit_name_of(units, n);
+    run.name = vram__unit_name_of(g, units, n);
   for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
     if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(units, n->next);
+      name = vram__unit_name_of(g, units, n->next);
       if (!vram__unit_is(&name, &run.name))
         break;
     }
@@ -43855,6 +44935,7 @@ typedef struct vram__fsdp_param {
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
   uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
 } vram__fsdp_param;
 
 /* A unit and what is gathered for it. */
@@ -43881,6 +44962,7 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 typedef struct vram__fsdp {
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
   uint32_t nparam, ngroup;
   uint32_t *order; /* groups as their forward passes end: post_forward_order */
   uint32_t norder;
@@ -43891,6 +44973,7 @@ typedef struct vram__fsdp {
   uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
   vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
 } vram__fsdp;
 
@@ -43912,7 +44995,7 @@ VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uin
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
-VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
@@ -44224,7 +45307,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -44235,23 +45318,22 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -44267,6 +45349,9 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
       s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -44280,7 +45365,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
   vram__fsdp_post_forward(s, 0);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
@@ -44352,8 +45437,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44363,10 +45478,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;
@@ -44442,15 +45557,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -44472,12 +45592,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
@@ -44523,7 +45643,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -44540,7 +45660,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -44593,6 +45713,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
+}
+
 /* The values from outside that the unit uses, and those whose last line is in it. */
 static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
                                   uint64_t *used) {
@@ -44632,6 +45772,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44650,13 +45807,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -44668,10 +45826,12 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -44691,6 +45851,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -44745,13 +45907,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -44760,7 +45943,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;
@@ -44789,29 +45972,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 
@@ -44840,6 +46041,12 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DDP:
+    vram__ddp_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(w);
+    return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
     vram__ds_hooks(w);
@@ -44911,7 +46118,6 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
                              that is larger than a bucket (record_stream) */
-  uint64_t late, late_at; /* bytes of that kind that have gone since so many allocations */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -44931,7 +46137,6 @@ static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s-
 /* deepspeed.c */
 VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
@@ -44978,15 +46183,6 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
   if (*slot)
     vram__slot_release(s, *slot);
   *slot = 0;
-}
-
-/* What another stream has used goes, and its memory when somebody allocates next. */
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__ds *d = vram__ds_of(s);
-  if (d->late_at != s->count.next_id)
-    d->late = 0;
-  d->late_at = s->count.next_id;
-  d->late += vram__owner_at(s, slot)->bytes;
 }
 
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
@@ -45135,7 +46331,6 @@ static void vram__ds_begin(vram__step *s) {
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
   d->used[0] = d->used[1] = d->used[2] = 0;
-  d->late = d->late_at = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -45414,7 +46609,7 @@ static void vram__ds_reduce_bucket(vram__step *s) {
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
     if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
@@ -45482,7 +46677,7 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
     vram__ds_gradients_list(s);
   for (i = 0; i < 2; i++) {
     if (d->used[i])
-      vram__ds_free_late(s, d->bucket[i]);
+      vram__undone_add(s, d->bucket[i]);
     vram__ds_free(s, &d->bucket[i]);
     d->used[i] = 0;
   }
@@ -45495,8 +46690,6 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  if (d->late_at == s->count.next_id)
-    s->count.late = d->late;
   s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
 
@@ -45897,7 +47090,7 @@ VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
   if (!p->available || p->active)
     return;
   if (p->stream && p->whole)
-    vram__ds_free_late(s, p->whole);
+    vram__undone_add(s, p->whole);
   vram__ds_free(s, &p->whole);
   p->available = 0;
   d->available -= d->ds.param[k].numel;
@@ -46153,7 +47346,7 @@ static void vram__ds3_let_go(vram__step *s, vram__ds_param *f) {
   vram__ds *d = vram__ds_of(s);
   const uint32_t st = s->leaf.at[f->leaf].grad.st;
   if (d->overlap && st)
-    vram__ds_free_late(s, st);
+    vram__undone_add(s, st);
   vram__ds_let_go(s, f);
 }
 
@@ -46547,7 +47740,6 @@ static void vram__ds3_begin(vram__step *s) {
   }
   d->ds.nmember = 0;
   d->ds.elements = 0;
-  d->ds.late = d->ds.late_at = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
   s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
@@ -46689,12 +47881,7 @@ static void vram__ds3_lasts(vram__step *s) {
 
 /* ---- a step */
 
-static void vram__ds3_forward_end(vram__step *s) {
-  vram__ds3 *d = vram__ds3_of(s);
-  if (d->ds.late_at == s->count.next_id)
-    s->count.late = d->ds.late;
-  d->last = NULL;
-}
+static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
 
 /* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
 static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
@@ -46710,8 +47897,6 @@ static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
   }
   vram__tensor_release(s, scaled);
   vram__tensor_release(s, part);
-  if (d->ds.late_at == s->count.next_id)
-    s->count.late = d->ds.late;
 }
 
 /* One for each group; their steps are made one after the other. */

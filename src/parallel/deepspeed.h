@@ -38,7 +38,6 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
                              that is larger than a bucket (record_stream) */
-  uint64_t late, late_at; /* bytes of that kind that have gone since so many allocations */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -58,7 +57,6 @@ static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s-
 /* deepspeed.c */
 VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);

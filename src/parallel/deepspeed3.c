@@ -151,7 +151,6 @@ static void vram__ds3_begin(vram__step *s) {
   }
   d->ds.nmember = 0;
   d->ds.elements = 0;
-  d->ds.late = d->ds.late_at = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
   s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
@@ -293,12 +292,7 @@ static void vram__ds3_lasts(vram__step *s) {
 
 /* ---- a step */
 
-static void vram__ds3_forward_end(vram__step *s) {
-  vram__ds3 *d = vram__ds3_of(s);
-  if (d->ds.late_at == s->count.next_id)
-    s->count.late = d->ds.late;
-  d->last = NULL;
-}
+static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
 
 /* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
 static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
@@ -314,8 +308,6 @@ static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
   }
   vram__tensor_release(s, scaled);
   vram__tensor_release(s, part);
-  if (d->ds.late_at == s->count.next_id)
-    s->count.late = d->ds.late;
 }
 
 /* One for each group; their steps are made one after the other. */

@@ -123,7 +123,7 @@ VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
   if (!p->available || p->active)
     return;
   if (p->stream && p->whole)
-    vram__ds_free_late(s, p->whole);
+    vram__undone_add(s, p->whole);
   vram__ds_free(s, &p->whole);
   p->available = 0;
   d->available -= d->ds.param[k].numel;

@@ -13,7 +13,7 @@ static void vram__ds3_let_go(vram__step *s, vram__ds_param *f) {
   vram__ds *d = vram__ds_of(s);
   const uint32_t st = s->leaf.at[f->leaf].grad.st;
   if (d->overlap && st)
-    vram__ds_free_late(s, st);
+    vram__undone_add(s, st);
   vram__ds_let_go(s, f);
 }
 
