@@ -520,7 +520,7 @@ static void vram__ddp_sink(vram__step *s) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = n->out + i;
       vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-      if ((v->flags & VRAM__OUTPUT) || v == s->root) {
+      if (vram__module_returns(s->g, v)) {
         s->node = NULL;
         y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
         vram__tensor_release(s, *t);

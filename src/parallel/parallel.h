@@ -21,7 +21,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);

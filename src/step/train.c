@@ -111,6 +111,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->master = s->o->master_weights != 0;
   c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
