@@ -63,7 +63,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;

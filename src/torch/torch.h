@@ -810,6 +810,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
   }
 }
 
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+}
+
 /* One tensor or saved tensor less on the storage that slot i owns. */
 static inline void vram__storage_release(vram__step *s, uint32_t i) {
   if (--vram__slot_at(s, i)->srefs == 0)
