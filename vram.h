@@ -14169,6 +14169,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
   }
 }
 
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+}
+
 /* One tensor or saved tensor less on the storage that slot i owns. */
 static inline void vram__storage_release(vram__step *s, uint32_t i) {
   if (--vram__slot_at(s, i)->srefs == 0)
@@ -17202,21 +17207,19 @@ static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
   return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
 }
 
-/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
-static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
-                                                      vram__tensor *t) {
-  if (t->d && l->grad.d)
-    vram__tensor_release(s, *t);
-  else if (t->d) {
-    if (!vram__gradient_can_take(s, l, t)) {
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. Hooks come
+   behind it: what arrived, of which a handle is returned, lives as long. */
+static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                              vram__tensor *t) {
+  const vram__tensor arrived = *t;
+  if (t->d && !l->grad.d) {
+    if (!vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
-      vram__tensor_release(s, *t);
-    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
+    else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
-      vram__tensor_release(s, *t);
-    } else
-      l->grad = *t;
+    else
+      l->grad = vram__tensor_retain(s, *t);
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
@@ -17225,6 +17228,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
+  return arrived;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
@@ -17234,9 +17238,12 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
       b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
       l >= s->leaf.at + s->leaf.count) {
-    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    const vram__tensor arrived =
+        vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
       s->leaf.accumulated(s, l);
+    if (arrived.d)
+      vram__tensor_release(s, arrived);
     return;
   }
   l->grad = *t;
@@ -36807,6 +36814,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -40286,7 +40294,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  const uint64_t undone = vram__undone(s);
   r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
@@ -41125,7 +41133,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -42271,7 +42279,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -42294,12 +42305,15 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
   return r ? r
            : vram__step_run(g, o, scratch, scratch_bytes, report, s,
-                            vram__run_after(s) |
-                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -43137,11 +43151,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -43156,7 +43172,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -43436,10 +43452,10 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
 /* ddp.c */
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* zero.c */
-VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
@@ -44133,15 +44149,16 @@ static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
   return slot;
 }
 
-/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
-static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+/* The gradient of parameter i lies in its bucket from now on. */
+static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
   const vram__ddp_bucket *b = d->bucket + d->in[i];
   vram__leaf *l = s->leaf.at + i;
   const vram__tensor old = l->grad;
   l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
   l->grad.dt = (vram_dtype)l->dt;
-  return old;
+  if (old.d)
+    vram__tensor_release(s, old);
 }
 
 /* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
@@ -44153,7 +44170,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (d->in[i] == k && s->leaf.at[i].grad.d)
-        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+        vram__ddp_into_bucket(s, i);
   }
 }
 
@@ -44253,24 +44270,22 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   vram__slot_release(s, slot);
 }
 
-/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
-static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+/* Reducer::mark_variable_ready */
+static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   vram__ddp *d = vram__ddp_of(s);
-  vram__tensor old = vram__tensor_none();
   if (d->ready[i]) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "DistributedDataParallel: expected to mark a variable ready only once: a "
                       "parameter is used in several reentrant backward passes (expected "
                       "static_graph=1)");
-    return old;
+    return;
   }
   d->ready[i] = 1;
   if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-    old = vram__ddp_into_bucket(s, i);
+    vram__ddp_into_bucket(s, i);
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
-  return old;
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -44281,7 +44296,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
   for (i = 0; i < d->n && !s->failed; i++)
     if (d->ready[i] == VRAM__DDP_UNUSED) {
       d->ready[i] = 0;
-      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+      vram__ddp_mark_ready(s, i);
     }
 }
 
@@ -44296,7 +44311,6 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  vram__tensor old;
   if (!d->expects)
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
@@ -44307,8 +44321,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   }
   if (!d->marked)
     vram__ddp_mark_unused(s);
-  old = vram__ddp_mark_ready(s, i);
-  vram__tensor_release(s, old); /* autograd holds it up to here */
+  vram__ddp_mark_ready(s, i);
 }
 
 /* Reducer::delay_all_reduce: all of the first step of a static graph. */
@@ -44319,7 +44332,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+      vram__ddp_into_bucket(s, i);
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
@@ -44502,7 +44515,8 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;
@@ -44527,28 +44541,28 @@ typedef struct vram__zero {
   uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
 } vram__zero;
 
-static vram__wrapper vram__zero_ddp(void) {
+static vram__wrapper vram__zero_ddp(const vram_step_options *o) {
   vram__wrapper w;
   vram__memory_zero(&w, sizeof w);
-  vram__ddp_hooks(&w);
+  vram__ddp_hooks(o, &w);
   return w;
 }
 
 static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
 }
 
 /* The elements and the rank are compared by heaps; buckets of parameters. */
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
          (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
 static vram__zero *vram__zero_of(const vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
   return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
 }
@@ -44557,7 +44571,7 @@ static vram__zero *vram__zero_of(const vram__step *s) {
 static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p, *first = NULL;
   const vram_parallel *par = o->parallel;
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   for (p = g->param_first; p; p = p->next) {
     if (p->kind != VRAM__PARAM)
       continue;
@@ -44733,20 +44747,20 @@ static void vram__zero_restore_buckets(vram__step *s) {
 /* ---- around a step */
 
 static void vram__zero_construct(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.construct(s);
   if (!s->failed)
     vram__zero_partition(s);
 }
 
 static void vram__zero_restore(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.restore(s);
   vram__zero_restore_buckets(s);
 }
 
-VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
-  vram__ddp_hooks(w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
   w->work = vram__zero_work;
   w->refuses = vram__zero_refuses;
@@ -46042,10 +46056,10 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 0;
   switch (o->parallel->wrapper) {
   case VRAM_WRAPPER_DDP:
-    vram__ddp_hooks(w);
+    vram__ddp_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_ZERO1:
-    vram__zero_hooks(w);
+    vram__zero_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
