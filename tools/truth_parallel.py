@@ -127,7 +127,7 @@ def command(d, text, step):
     o += ["--optim-impl", d["impl"]] if d["impl"] else []
     o += ["--accumulate", str(d["accumulate"])] if d.get("accumulate", 1) > 1 else []
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
-    return o + (["--checkpoint", "layers"] if d.get("checkpoint") else [])
+    return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
 def run(command):
@@ -203,8 +203,9 @@ def compare(d, text):
 
 def linked(rows):
     """events whose frees name how many events ago their block was allocated; 0: before the first"""
-    born, out = {}, []
+    born, out, streams = {}, [], {}
     for i, (phase, action, block, size, stream) in enumerate(rows):
+        stream = streams.setdefault(stream, len(streams))  # a file of some steps numbers them as it sees them
         if action == "alloc":
             born[block] = i
         out.append((phase, action, size, stream, i - born[block] if action == "free" and block in born else 0))
