@@ -170,13 +170,6 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__linear_shared(s, f, to);
 }
 
-<<<<<<< HEAD
-/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
-   (placement_types.py, Partial._partition_value). */
-static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
-                                          vram__tensor b, int shares) {
-  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
-=======
 /* LinearFunctionForZeroStage3.forward (deepspeed/runtime/zero/linear.py); b.d NULL: without bias */
 static vram__tensor vram__zero3_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                        vram__tensor b) {
@@ -234,11 +227,11 @@ VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram_
   }
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
->>>>>>> main
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   if (s->zero3_linear && !s->amp)
@@ -322,13 +315,9 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
-<<<<<<< HEAD
   else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
     y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
-  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
-=======
   else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
->>>>>>> main
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);

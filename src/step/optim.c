@@ -560,33 +560,22 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-<<<<<<< HEAD
-  vram__optim_held parts, sums;
-  uint64_t chunks = 0, tensors = 0;
-  uint32_t i;
-  for (i = 0; i < r->n; i++)
-    if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].gradient, r->c->device->rules->foreach_chunk);
-      tensors++;
-    }
-  vram__optim_clear(&parts);
-  vram__optim_clear(&sums);
-  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
-    if (vram__optim_match(r, i) && r->p[i].partial)
-      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
-=======
-  vram__optim_held parts, zero;
+  vram__optim_held parts, sums, zero;
   uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
       tensors += r->p[i].numel != 0;
       empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
   vram__optim_clear(&zero);
->>>>>>> main
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
@@ -609,27 +598,15 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
-<<<<<<< HEAD
 /* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
    _NormPartial._partition_value); they go once all are in one tensor. */
-static void vram__optim_clip_place(vram__optim_run *r, uint64_t each) {
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
-      vram__optim_push(r, &r->held[VRAM__OPTIM_VALUE], each);
+      vram__optim_push(r, shares, each);
 }
 
-/* Their powers, summed over the ranks, and the roots, which stay until the norm is there. */
-static void vram__optim_clip_reduce(vram__optim_run *r, uint64_t each) {
-  vram__optim_held *const value = &r->held[VRAM__OPTIM_VALUE], powers, sums;
-  vram__optim_release(r, value);
-  vram__optim_clear(&powers);
-  vram__optim_clear(&sums);
-  vram__optim_push(r, &powers, each * r->n);
-  vram__optim_push(r, &sums, each * r->n);
-  vram__optim_push(r, value, each * r->n);
-  vram__optim_release(r, &powers);
-=======
 /* The norms of shards, which are partial, become those of whole gradients: squares are added up
    over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
 static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
@@ -640,7 +617,6 @@ static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted
   vram__optim_push(r, &sums, bytes);
   vram__optim_push(r, rooted, bytes);
   vram__optim_release(r, &squares);
->>>>>>> main
   vram__optim_release(r, &sums);
 }
 
@@ -656,22 +632,14 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
   if (r->c->dtensor)
-    vram__optim_clip_place(r, each);
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
-<<<<<<< HEAD
-  if (r->c->dtensor)
-    vram__optim_clip_reduce(r, each);
-  vram__optim_push(r, &total, each);
-  vram__optim_reduce(r, &x);
-  if (r->c->dtensor)
-    vram__optim_release(r, &r->held[VRAM__OPTIM_VALUE]);
-=======
-  if (r->c->sharded)
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
     vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
   vram__optim_release(r, &rooted);
->>>>>>> main
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
