@@ -123,7 +123,9 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank) {
   job own = *j;
   rank_table t;
-  const int status = ranks_play(&own, text, len, &t);
+  int status;
+  own.o.parallel = &own.parallel;
+  status = ranks_play(&own, text, len, &t);
   *rank = own.at_rank;
   ranks_end(&t);
   return status;
