@@ -46,6 +46,9 @@ static void test_options(void) {
   CHECK(p.return_outputs);
   EQUAL(vram_parallel_world(&p), 8);
   EQUAL(parsed("ds3=64,reduce_bucket_size=20000000").reduce_bucket_size, 20000000);
+  p = parsed("ep=4,bucket_cap_mb=1");
+  EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
+  EQUAL(vram_parallel_world(&p), 4);
   CHECK(parsed("tp=4,sp=1,loss_parallel=1").loss_parallel);
 }
 

@@ -4,12 +4,13 @@ usage: truth_parallel.py [-v] [--texts DIR] [TRUTH_DIR [CASE...]]
 Each case of TRUTH_DIR/parallel (its README.md says what they are; CASE: its name, or what its name begins with) is run with the options
 that say the same: the step's phases of the first, the second and the last step, requested bytes at the end and the most within.
 Prints a line for each strategy: cases, those equal in all of these figures, the largest difference of a figure, that of what is reserved
-at most (mean and largest over the cases); with -v a line for each figure that differs. Modules that are no text are exported to DIR
+at most (mean and largest over the cases), and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated
+2026-11 for the model of these cases, P = 159,925,248 parameters; some model other systems, such as bf16 weights beside fp32 masters); with -v a line for each figure that differs. Modules that are no text are exported to DIR
 (default: build/parallel) by tools/export_torch.py, where PYTHON (default: python3) has PyTorch; texts that are in tests/golden/parallel
 are taken from there.
 Exit status 1: a case that could be run failed, or differs by more than 1 %."""
 
-import glob, json, os, re, subprocess, sys
+import csv, glob, json, os, re, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -87,6 +88,15 @@ def text_of(d, truth, texts):
 OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 
 
+# options of what cuts the model; the others are the wrapper's
+CUTS = {
+    "tp": ("sp", "loss_parallel"),
+    "pp": ("schedule", "microbatches", "stages", "return_outputs", "units"),
+    "cp": (),
+    "ep": (),
+}
+
+
 def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
@@ -97,16 +107,13 @@ def spec(d):
         sizes = mesh
     else:
         sizes = [d["world"]]
-    if s == "ep":
-        parts, sizes = ["ddp", "ep"], [d["world"]] * 2
     if d.get("init") == "meta":
         o["init"] = "meta"
-    own = {k: v for k, v in o.items() if k in ("sp", "loss_parallel")} if "tp" in parts else {}
-    rest = [f",{k}={v}" for k, v in o.items() if k not in own]
     words = []
     for part, size in zip(parts, sizes):
-        mine = [f",{k}={v}" for k, v in own.items()] if part == "tp" else rest
-        words.append(f"{part}={size}" + "".join(mine))
+        cuts = {k for p in parts for k in CUTS.get(p, ())}
+        mine = [k for k in o if (k in CUTS[part] if part in CUTS else k not in cuts)]
+        words.append(f"{part}={size}" + "".join(f",{k}={o[k]}" for k in mine))
     return "+".join(words)
 
 
@@ -142,6 +149,10 @@ def phases(step):
 
 
 class Result:
+    """figures of one case, and the requested peak of its last step: measured, ours"""
+
+    peak = None
+
     def __init__(self):
         self.figures = self.equal = 0
         self.worst, self.reserved, self.lines, self.why = 0.0, [], [], ""
@@ -170,6 +181,7 @@ def compare(d, text):
                 continue
             for k in ("requested", "requested_peak"):
                 r.figure(f"{name} {phase} {k}", ours[k + "_bytes"], m[k])
+        r.peak = (max(m["requested_peak"] for m in phases(step).values()), o["peak_requested_bytes"])
         most = max(m["reserved_peak"] for m in phases(step).values())
         r.reserved.append(abs(o["peak_reserved_bytes"] - most) / most)
         if o["peak_reserved_bytes"] != most:
@@ -185,6 +197,20 @@ def compare(d, text):
     return r
 
 
+def print_peers(results):
+    """what others say of the requested peak of a steady step; how far off they are, and we"""
+    with open(os.path.join(GOLDEN, "peers.csv")) as f:
+        rows = [row for row in csv.DictReader(f) if row["case"] in results and results[row["case"]].peak]
+    if rows:
+        print(f"\n{'a steady step':20} {'measured':>14} {'ours':>9}  others")
+    for case in dict.fromkeys(row["case"] for row in rows):
+        measured, ours = results[case].peak
+        off = lambda n: f"{100 * (n / measured - 1):+.1f} %"
+        others = [f"{off(int(row['bytes']))} {row['peer']}" for row in rows if row["case"] == case]
+        print(f"{case:20} {measured:14} {off(ours):>9}  {'; '.join(others)}")
+    print()
+
+
 def main(argv):
     verbose, texts = False, os.path.join(TOP, "build", "parallel")
     if argv[:1] == ["-v"]:
@@ -192,7 +218,7 @@ def main(argv):
     if argv[:1] == ["--texts"]:
         texts, argv = argv[1], argv[2:]
     truth, wanted = argv[0] if argv else TRUTH, argv[1:]
-    table, failed = {}, 0
+    table, results, failed = {}, {}, 0
     for path in sorted(glob.glob(os.path.join(truth, "parallel", "*.json"))):
         case = os.path.basename(path)[:-5]
         if wanted and not any(case.startswith(w) for w in wanted):
@@ -203,6 +229,7 @@ def main(argv):
         r = compare(d, text) if text else Result()
         r.why = r.why or why
         table.setdefault(d["strategy"], []).append(r)
+        results[case] = r
         if verbose and (r.why or r.lines):
             print(f"{case}: {r.why or ''}")
             print("".join("  " + line + "\n" for line in r.lines), end="")
@@ -220,6 +247,7 @@ def main(argv):
         )
         for why in sorted({r.why for r in rows if r.why}):
             print(f"  not run: {sum(r.why == why for r in rows)}: {why}")
+    print_peers(results)
     print(f"parallel: {passed} passed, {failed} failed")
     return failed > 0
 

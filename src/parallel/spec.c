@@ -402,6 +402,10 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     if (r || !*at)
       break;
   }
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
+  }
   p->copies += !p->copies;
   p->dp += !p->dp;
   p->tp += !p->tp;
