@@ -3421,6 +3421,7 @@ typedef struct vram_rank_class {
   uint32_t rank; /* the first of them in its first copy; the last one there. Of */
   uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
@@ -43535,6 +43536,10 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     if (r || !*at)
       break;
   }
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
+  }
   p->copies += !p->copies;
   p->dp += !p->dp;
   p->tp += !p->tp;
@@ -44965,7 +44970,7 @@ static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **lis
   uint32_t n = 0, width, i;
   const vram_param **from = list, **to = list + g->nparam;
   for (p = g->param_first; p; p = p->next)
-    if (p->kind == 0)
+    if (p->kind == VRAM__PARAM)
       list[n++] = p;
   for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
     const vram_param **swap = from;
@@ -45021,14 +45026,31 @@ typedef struct vram__class_list {
   uint32_t count, cap;
 } vram__class_list;
 
-static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks,
+                            uint64_t elements) {
   if (list->count < list->cap) {
     vram_rank_class *c = list->at + list->count;
     c->rank = first;
     c->last = last;
     c->ranks = ranks;
+    c->elements = elements;
   }
   list->count++;
+}
+
+/* Elements of the rows that a rank has of all parameters. */
+static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, uint32_t dp) {
+  const vram_param *q;
+  uint64_t sum = 0;
+  for (q = g->param_first; q; q = q->next) {
+    const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
+    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
+    if (q->kind == VRAM__PARAM)
+      sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
+                                                       : q->d->numel;
+  }
+  return sum;
 }
 
 static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
@@ -45044,7 +45066,7 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
     vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others);
+                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -45085,7 +45107,8 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
         alike++;
         last = k;
       }
-    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others,
+                    heap[i].elements);
   }
 }
 
@@ -45140,7 +45163,7 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
     for (i = 0; i < b.count; i++) {
       const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
       const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
     }
   *count = to.count;
   return VRAM_OK;

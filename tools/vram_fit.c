@@ -24,6 +24,14 @@ cmd_text help_fit = {
     "                        with --engine: max-model-len (default), max-num-seqs or\n"
     "                        tp, see vram estimate -h, \"serving engine\"\n"
     "\n"
+    "  --parallel auto[,OPTION=VALUE...] --devices N\n"
+    "                        every way to train on N devices, and what fits: pp, tp,\n"
+    "                        ddp, zero1, fsdp2, hsdp, micro-batches, accumulation,\n"
+    "                        checkpointed layers; the cheapest first\n"
+    "  --global-batch N      samples of a step of all devices (default: of each the\n"
+    "                        model's batch)\n"
+    "  --flop-per-byte N     what a byte that is sent costs (default: 2000 operations)\n"
+    "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
     "The answer and the next size, which does not fit, were both played.\n"
@@ -330,9 +338,16 @@ int fit_command(int argc, char **argv) {
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
   if (j.generate)
     return generate_fit(&j);
+  if (j.csv && !j.every_way)
+    return cmd_bad("an option of --parallel auto:", "--csv", NULL);
   status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
+  if (j.every_way) {
+    status = auto_command(&j, text, len);
+    free(text);
+    return status;
+  }
   o.budget_bytes = j.budget;
   o.dim = j.solve;
   o.segments = j.segments;

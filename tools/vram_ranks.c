@@ -41,9 +41,8 @@ static int place_load(job *j, const char *text, size_t len, uint32_t rank, rank_
   return status;
 }
 
-/* A list that the library fills in: in memory that is to be freed. */
-static int classes_of(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
-                      uint32_t *count) {
+int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
+                  uint32_t *count) {
   const uint64_t bytes = vram_parallel_classes_bytes(g, p);
   void *scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   uint32_t room = 0;
@@ -98,12 +97,12 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
   cmd_progress("vram: playing ranks", 0);
   status = place_load(j, text, len, 0, t);
   if (!status)
-    status = classes_of(&t->l.g, &j->parallel, 1, &places, &nplace);
+    status = ranks_classes(&t->l.g, &j->parallel, 1, &places, &nplace);
   for (i = 0; i < nplace && !status; i++) {
     if (places[i].rank + 1 != t->place)
       status = place_load(j, text, len, places[i].rank, t);
     if (!status)
-      status = classes_of(&t->l.g, &j->parallel, 0, &list, &n);
+      status = ranks_classes(&t->l.g, &j->parallel, 0, &list, &n);
     for (k = 0; k < n && !status; k++)
       status = class_play(j, list + k, places[i].ranks, t);
     free(list);

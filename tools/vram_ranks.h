@@ -27,6 +27,12 @@ void ranks_end(rank_table *t);
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank);
 /* "0-6", "7", "0-14/2" of the class. */
 void ranks_text(const job *j, const rank_row *r, char *to, size_t cap);
+/* The library's classes of equal ranks: of what is cut, or of a wrapper. *list is to be freed, where
+   it is not NULL; not FITS: message printed. */
+int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
+                  uint32_t *count);
+/* vram fit --parallel auto. The exit status. */
+int auto_command(job *j, const char *text, size_t len);
 /* vram estimate --rank all: the text is freed. The exit status. */
 int ranks_command(job *j, char *text, size_t len);
 
