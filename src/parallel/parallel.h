@@ -19,3 +19,6 @@ VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);

@@ -110,6 +110,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
+  else if (s->wrapper && s->wrapper->backward)
+    s->wrapper->backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
