@@ -3366,9 +3366,10 @@ typedef struct vram_parallel {
   uint32_t stages;        /* of this rank; 0: as the schedule has it */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
@@ -13502,6 +13503,8 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
+  uint64_t late; /* let go of, but another stream may use it until somebody allocates next
+                    (record_stream): set before a phase ends, whose end has it, too */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -13638,7 +13641,8 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -36626,6 +36630,7 @@ typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
@@ -36637,10 +36642,12 @@ typedef struct vram__wrapper {
   void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -40029,7 +40036,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  r->requested_bytes = s->count.requested + s->count.late;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40045,7 +40052,8 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + s->count.late;
+  s->count.late = 0;
   s->node = NULL;
 }
 
@@ -40086,7 +40094,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -40606,6 +40616,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
+  else if (s->wrapper && s->wrapper->backward)
+    s->wrapper->backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
@@ -40897,7 +40909,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->step = s;
 }
@@ -40933,6 +40945,11 @@ static const vram_node *vram__optim_head(const vram__step *s) {
   return head;
 }
 
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
+}
+
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
@@ -40942,7 +40959,7 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (s->wrapper && s->wrapper->optim_params)
+  if (vram__optim_is_apart(s))
     return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
@@ -41021,7 +41038,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -41098,7 +41115,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -41113,11 +41130,10 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
 
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
-          ? s->leaf.parameters
-          : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
 }
 
@@ -42520,6 +42536,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -42574,6 +42591,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -42714,6 +42732,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
+    VRAM__WRAPPER_DO(s, optimizing);
     vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
@@ -43133,6 +43152,9 @@ VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
 /* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
@@ -43165,7 +43187,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
-       VRAM__SPEC_INIT
+       VRAM__SPEC_INIT,
+       VRAM__SPEC_OFFLOAD
 };
 
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
@@ -43200,7 +43223,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
-    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
@@ -43222,6 +43245,10 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -43420,6 +43447,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
              "DualPipeV";
     p->schedule = (vram_pipeline)which;
     break;
+  case VRAM__SPEC_OFFLOAD:
+    if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
+      return "cpu or none";
+    *(uint8_t *)at = w.text[0] == 'c';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -43505,14 +43537,18 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
 }
 
+enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the others do not */
+
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
   p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
+  p->overlap_comm = VRAM__SPEC_AS_STAGE;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
   p->stage3_param_persistence_threshold = UINT64_C(100000);
   p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
@@ -43536,6 +43572,8 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     if (r || !*at)
       break;
   }
+  if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
+    p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
   if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
     p->wrapper = VRAM_WRAPPER_DDP;
     p->dp = p->ep;
@@ -44736,6 +44774,10 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DS1:
+  case VRAM_WRAPPER_DS2:
+    vram__ds_hooks(w);
+    return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
     return 1;
@@ -44760,6 +44802,828 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+
+#define VRAM__DS_NONE UINT32_MAX
+
+/* A trainable parameter, in the order of named_parameters. */
+typedef struct vram__ds_param {
+  const vram_param *p;
+  uint32_t leaf;
+  uint64_t numel, at; /* at: where it lies in the flat parameters */
+  uint8_t mine;       /* a part of it is in this rank's partition */
+  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
+  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+} vram__ds_param;
+
+/* A slot that lasts from step to step, and its block of a replay. */
+typedef struct vram__ds_kept {
+  uint32_t slot, block;
+  uint64_t bytes;
+} vram__ds_kept;
+
+/* Stages 1 and 2: DeepSpeedZeroOptimizer (runtime/zero/stage_1_and_2.py, to whose functions names
+   refer). */
+typedef struct vram__ds {
+  vram__ds_param *param;
+  uint32_t *by_leaf; /* parameter of a leaf */
+  uint32_t nparam, stage, ranks, rank;
+  vram_dtype dtype;              /* of parameters and gradients */
+  uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
+  int64_t part_size;             /* the same for the optimizer */
+  uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
+  uint32_t nmine;
+  vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
+  uint64_t buffers_bytes;
+  uint8_t offload, overlap, contiguous, scatter;
+  /* of a backward */
+  uint32_t bucket[2], at; /* slots; which of them */
+  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
+                             that is larger than a bucket (record_stream) */
+  uint64_t late, late_at; /* bytes of that kind that have gone since so many allocations */
+  uint8_t ready;          /* the buckets are there */
+  uint64_t elements;      /* in the bucket */
+  uint32_t *member;       /* parameters in it */
+  uint32_t nmember;
+  uint32_t extra;           /* parameter larger than the bucket; VRAM__DS_NONE: none */
+  uint32_t grads, grads_in; /* slots: gradients of the partition: of all micro-batches, of this */
+  uint32_t pad;             /* slot: zeros behind them */
+  uint32_t nlist;           /* tensors of averaged_gradients */
+  uint32_t *norms;          /* slots: of each gradient, while they are added up */
+  /* of the optimizer's step: slots */
+  uint32_t single;              /* the gradient of the partition in fp32 */
+  uint32_t scaled, norm_before; /* norms that go with the step */
+} vram__ds;
+
+static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
+
+/* deepspeed.c */
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+
+/* deepspeed_reduce.c */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s);
+
+/* deepspeed_norm.c */
+typedef struct vram__ds_scalars {
+  uint32_t slot[26];   /* by letter */
+  uint64_t each, norm; /* bytes of a gradient's element, of a norm */
+} vram__ds_scalars;
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel);
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_optimizing(vram__step *s);
+VRAM__FN void vram__ds_optimized(vram__step *s);
+
+/* >>parallel/deepspeed    deepspeed.initialize with ZeRO stages 1 and 2 (deepspeed 0.19.8:
+   runtime/engine.py, runtime/zero/stage_1_and_2.py, to whose functions names here refer) */
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
+  if (*slot)
+    vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+/* What another stream has used goes, and its memory when somebody allocates next. */
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
+  vram__ds *d = vram__ds_of(s);
+  if (d->late_at != s->count.next_id)
+    d->late = 0;
+  d->late_at = s->count.next_id;
+  d->late += vram__owner_at(s, slot)->bytes;
+}
+
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &slot);
+}
+
+/* What lasts is made. */
+static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
+  k->bytes = bytes;
+  k->slot = vram__ds_new(s, bytes, cat);
+}
+
+/* It was made before this step. */
+static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+  const int64_t size = (int64_t)k->bytes;
+  k->slot = 0;
+  if (!k->bytes)
+    return;
+  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (s->replay && k->slot)
+    vram__slot_at(s, k->slot)->block = k->block;
+}
+
+static void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+  k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
+  if (!k->slot)
+    k->bytes = 0;
+}
+
+/* ---- before the run */
+
+static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) {
+  (void)o;
+  return sizeof(vram__ds) + (uint64_t)g->nparam * (sizeof(vram__ds_param) + 3 * sizeof(uint32_t)) +
+         64;
+}
+
+static const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p;
+  for (p = g->param_first; p && p->kind != VRAM__PARAM;)
+    p = p->next;
+  return !o->train                 ? "DeepSpeed's ZeRO is for training"
+         : !p                      ? "DeepSpeed's ZeRO without a trainable parameter"
+         : vram__in_backward_is(o) ? "an optimizer in backward does not go with DeepSpeed"
+         : o->amp == VRAM_F16      ? "DeepSpeed scales losses itself: fp16 autocast is not played"
+         : o->master_weights       ? "DeepSpeed has master weights of its own"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "DeepSpeed's engine makes backward and the step: not the text's lines"
+         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+             ? "overlap_comm=1 with contiguous_gradients=0 is not played"
+             : NULL;
+}
+
+static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
+
+/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
+static void vram__ds_options(vram__step *s) {
+  if (vram__ds_is_bf16(s))
+    s->dtype = s->loaded = VRAM_BF16;
+}
+
+/* The module is on the host until the engine moves it. */
+static void vram__ds_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  (void)s;
+  o->all[0] = o->all[1] = none;
+}
+
+/* ---- the partition */
+
+/* Where parameters lie: one after the other, or every so manyth first (_round_robin_reorder). */
+static void vram__ds_lay(vram__ds *d, uint32_t every) {
+  uint64_t at = 0;
+  uint32_t first, i;
+  for (first = 0; first < every && first < d->nparam; first++)
+    for (i = first; i < d->nparam; i += every) {
+      d->param[i].at = at;
+      at += d->param[i].numel;
+    }
+}
+
+/* partition_info: what of the flat parameters is this rank's. */
+static void vram__ds_partition(vram__ds *d) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  uint32_t i;
+  d->nmine = 0;
+  d->mine_numel = d->mine_end = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    f->mine = (f->at >= begin && f->at < end) || (f->at < begin && begin < f->at + f->numel);
+    if (!f->mine)
+      continue;
+    d->nmine++;
+    d->mine_numel += f->numel;
+    if (f->at + f->numel < begin + d->mine_end)
+      continue;
+    d->mine_end = (f->at + f->numel < end ? f->at + f->numel : end) - begin;
+  }
+}
+
+/* Parameters as they lie in the scratch of a wrapper. */
+static void vram__ds_take(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  uint64_t align;
+  d->param = (vram__ds_param *)(void *)(d + 1);
+  d->by_leaf = (uint32_t *)(void *)(d->param + s->g->nparam);
+  d->member = d->by_leaf + s->g->nparam;
+  d->norms = d->member + s->g->nparam;
+  d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
+  d->ranks = o->dp;
+  d->rank = vram_parallel_place_of(o).dp;
+  d->dtype = s->dtype;
+  d->overlap = o->overlap_comm;
+  d->contiguous = o->contiguous_gradients || o->offload_optimizer;
+  d->scatter = o->reduce_scatter;
+  d->offload = o->offload_optimizer;
+  d->nparam = 0;
+  d->numel = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      vram__ds_param *f = d->param + d->nparam;
+      f->p = p;
+      f->leaf = leaf;
+      f->numel = p->d->numel;
+      f->reduced = f->bucketed = 0;
+      d->by_leaf[leaf++] = d->nparam++;
+      d->numel += f->numel;
+    }
+  vram__ds_lay(d, o->round_robin_gradients ? d->ranks : 1);
+  align = 2 * (uint64_t)d->ranks; /* nccl_start_alignment_factor */
+  d->part = (d->numel + align - 1) / align * align / d->ranks;
+  d->part_size = (int64_t)d->part;
+  vram__ds_partition(d);
+}
+
+/* Behind the constructor and before each later step. */
+static void vram__ds_begin(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
+  d->ready = 0;
+  d->nmember = 0;
+  d->elements = 0;
+  d->extra = VRAM__DS_NONE;
+  d->used[0] = d->used[1] = d->used[2] = 0;
+  d->late = d->late_at = 0;
+  if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+  s->leaf.accumulated = vram__ds_accumulated;
+  s->r->params_bytes = d->flat.bytes;
+}
+
+/* Module.to(device), frozen parameters and buffers stay as they are. */
+static void vram__ds_move(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  uint32_t n = 0;
+  d->buffers_bytes = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+    else if (p->kind == VRAM__FROZEN)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+}
+
+/* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
+static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
+  uint32_t i, zeros = 0, copy;
+  if (pad)
+    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+  if (d->nparam > 1 || pad)
+    vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
+  else { /* a single tensor is not copied */
+    d->flat.slot = slot[0];
+    d->flat.bytes = d->numel * each;
+    slot[0] = 0;
+  }
+  vram__ds_free(s, &zeros);
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, slot + i);
+  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+  if (d->offload)
+    vram__ds_free(s, &copy);
+  else if (each == 4) {
+    d->master.slot = copy;
+    d->master.bytes = d->part * 4;
+  } else {
+    vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &copy);
+  }
+}
+
+static void vram__ds_construct(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(s->dtype);
+  uint64_t most = 0;
+  uint32_t i;
+  vram__ds_take(s);
+  vram__ds_move(s, d->norms);
+  vram__ds_flatten(s, d->norms);
+  if (d->offload) { /* temp_grad_buffer_for_gpu_offload */
+    for (i = 0; i < d->nparam; i++)
+      most = d->param[i].numel > most ? d->param[i].numel : most;
+    vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
+  } else /* initialize_optimizer_states */
+    vram__ds_briefly(s, d->part * 4);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_restore(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__PARAM) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                                  p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS
+                                                          : VRAM_CATEGORY_PARAMS);
+    }
+  vram__ds_keep_again(s, &d->flat, VRAM_CATEGORY_PARAMS);
+  vram__ds_keep_again(s, &d->master, VRAM_CATEGORY_OPTIMIZER);
+  vram__ds_keep_again(s, &d->norm, VRAM_CATEGORY_OTHER);
+  vram__ds_keep_again(s, &d->staging, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_lasts(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_keep_block(s, &d->flat);
+  vram__ds_keep_block(s, &d->master);
+  vram__ds_keep_block(s, &d->norm);
+  vram__ds_keep_block(s, &d->staging);
+}
+
+/* ---- a step */
+
+/* .grad = None */
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
+  vram__leaf *l = s->leaf.at + f->leaf;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
+    s->leaf.past[f->leaf].had = 0;
+    s->leaf.past[f->leaf].let_go = 1;
+  }
+}
+
+/* A number that is multiplied or divided by another one, which is no tensor. */
+static vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  s->grad = 1;
+  f = vram__tape_record(s, VRAM__K_scale, &x, 1, 1, 1);
+  s->grad = 0;
+  y = vram__pointwise_empty1(s, x);
+  if (f) {
+    vram__save_tensor(s, f, x); /* for its dtype: whoever calls holds it anyway */
+    vram__grad_fn_set_output(s, f, 0, &y);
+  }
+  return y;
+}
+
+/* DeepSpeedEngine.backward: the loss is divided by the number of micro-batches, scaled (by 1), and
+   behind backward gradients are reduced. */
+static void vram__ds_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed)
+    vram__ds_reduce_gradients(s);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+static uint32_t vram__ds_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds *d = vram__ds_of(s);
+  (void)with_grad;
+  if (d->offload)
+    return 0;
+  p->numel = d->part;
+  p->ndim = 1;
+  p->size = &d->part_size;
+  p->dtype = VRAM_F32;
+  p->rank = 0;
+  return 1;
+}
+
+VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds_bytes;
+  w->refuses = vram__ds_refuses;
+  w->options = vram__ds_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds_construct;
+  w->restore = vram__ds_restore;
+  w->lasts = vram__ds_lasts;
+  w->backward = vram__ds_backward;
+  w->optim_params = vram__ds_optim_params;
+  w->optimizing = vram__ds_optimizing;
+  w->optimized = vram__ds_optimized;
+}
+
+/* >>parallel/deepspeed_reduce    ZeRO stages 1 and 2: gradients are reduced in buckets
+   (deepspeed/runtime/zero/stage_1_and_2.py) */
+
+static uint8_t vram__ds_reduction_stream(const vram__ds *d) { return d->overlap ? 1 : 0; }
+
+/* setup_buckets */
+static void vram__ds_setup_buckets(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes =
+      vram__product_or_overflow(s->o->parallel->reduce_bucket_size, vram__dtype_size(d->dtype));
+  uint32_t i;
+  if (d->ready)
+    return;
+  for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
+    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  d->at = 0;
+  d->ready = 1;
+}
+
+/* ---- average_tensor */
+
+/* The gradients of one all_reduce. */
+typedef struct vram__ds_slices {
+  uint64_t numel; /* of the tensors of the running small bucket, */
+  uint32_t count; /* and how many they are */
+  uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
+} vram__ds_slices;
+
+/* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
+static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (x->count > 1)
+    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  s->stream = stream;
+  x->numel = 0;
+  x->count = 0;
+}
+
+/* A piece of a gradient that goes to one rank; what belongs to the rank of the piece before it is
+   one piece with that. They are gathered until they are more than a bucket. */
+static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uint64_t numel,
+                           uint64_t *pending) {
+  if (part == x->last) {
+    *pending += numel;
+    return;
+  }
+  if (*pending) {
+    x->count++;
+    x->numel += *pending;
+    if (x->numel > s->o->parallel->reduce_bucket_size)
+      vram__ds_allreduce(s, x);
+  }
+  *pending = numel;
+  x->last = part;
+}
+
+static void vram__ds_average(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  uint64_t pending = 0;
+  uint32_t i;
+  if (!d->scatter)
+    return;
+  for (i = 0; i < d->nmember; i++) {
+    const vram__ds_param *f = d->param + d->member[i];
+    uint64_t done = 0;
+    while (done < f->numel) {
+      const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
+      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
+      vram__ds_piece(s, &x, part, n, &pending);
+      done += n;
+    }
+  }
+  vram__ds_piece(s, &x, UINT64_MAX - 1, 0, &pending);
+  if (x.count)
+    vram__ds_allreduce(s, &x);
+}
+
+/* _buffered_reduce_fallback: gradients that are not in a bucket. */
+static void vram__ds_fallback(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  x.numel = d->elements;
+  x.count = d->nmember;
+  vram__ds_allreduce(s, &x);
+}
+
+/* ---- reduce_ipg_grads */
+
+/* The gradients of the partition get a place of their own. */
+static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->offload)
+    vram__ds_offload_gradient(s, f);
+  else if (!d->grads_in)
+    d->grads_in =
+        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+  s->stream = stream;
+  if (!d->offload)
+    vram__ds_let_go(s, f);
+}
+
+static void vram__ds_reduce_bucket(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->contiguous)
+    vram__ds_average(s);
+  else
+    vram__ds_fallback(s);
+  for (i = 0; i < d->nmember; i++) {
+    vram__ds_param *f = d->param + d->member[i];
+    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
+      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+    if (f->mine && d->contiguous)
+      vram__ds_copy_to_partition(s, f);
+    else if (!f->mine && d->stage == 2)
+      vram__ds_let_go(s, f);
+  }
+  d->extra = VRAM__DS_NONE;
+  d->used[2] = 0;
+  d->nmember = 0;
+  d->elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads */
+static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  if (!f->numel)
+    return;
+  if (d->elements + f->numel > most) {
+    vram__ds_reduce_bucket(s);
+    if (d->contiguous && d->overlap)
+      d->at = 1 - d->at;
+  }
+  if (d->contiguous && f->numel <= most)
+    vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
+  else if (d->contiguous)
+    d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
+  d->elements += f->numel;
+  d->member[d->nmember++] = (uint32_t)(f - d->param);
+}
+
+/* process_gradients: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_param *f = d->param + d->by_leaf[l - s->leaf.at];
+  if (!l->grad.d)
+    return;
+  vram__ds_setup_buckets(s);
+  if (d->stage == 2 || (d->overlap && s->last_batch))
+    vram__ds_reduce(s, f);
+}
+
+/* averaged_gradients: views of the gradients of the partition, zeros behind them. */
+static void vram__ds_gradients_list(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->nlist = d->nmine;
+  if (d->mine_end == d->part)
+    return;
+  d->nlist++;
+  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                        VRAM_CATEGORY_GRADIENTS);
+}
+
+/* reduce_gradients and independent_gradient_partition_epilogue */
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->stage == 1 && !s->last_batch)
+    return;
+  for (i = 0; i < d->nparam && d->stage == 1 && !d->overlap; i++)
+    if (s->leaf.at[d->param[i].leaf].grad.d)
+      vram__ds_reduce(s, d->param + i);
+  vram__ds_reduce_bucket(s);
+  if (s->last_batch && !d->offload)
+    vram__ds_gradients_list(s);
+  for (i = 0; i < 2; i++) {
+    if (d->used[i])
+      vram__ds_free_late(s, d->bucket[i]);
+    vram__ds_free(s, &d->bucket[i]);
+    d->used[i] = 0;
+  }
+  d->ready = 0;
+  if (!d->grads)
+    d->grads = d->grads_in;
+  else
+    vram__ds_free(s, &d->grads_in);
+  d->grads_in = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->contiguous || !d->param[i].mine)
+      vram__ds_let_go(s, d->param + i);
+  if (d->late_at == s->count.next_id)
+    s->count.late = d->late;
+  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
+}
+
+/* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
+   clipping, all in small tensors (deepspeed/runtime/zero/stage_1_and_2.py, runtime/utils.py) */
+
+/* Plays words of small tensors: "a4" makes a, of 4 bytes ('e': a gradient's element, 'n': a norm),
+   "-a" lets go of it. */
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text) {
+  for (; *text; text++) {
+    const int gone = *text == '-';
+    uint32_t *slot;
+    if (*text == ' ')
+      continue;
+    text += gone;
+    slot = x->slot + (*text - 'a');
+    if (gone) {
+      vram__ds_free(s, slot);
+      continue;
+    }
+    text++;
+    *slot = vram__ds_new(s,
+                         *text == 'e'   ? x->each
+                         : *text == 'n' ? x->norm
+                                        : (uint64_t)(*text - '0'),
+                         VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+static void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
+/* has_inf_or_nan; its result is j. */
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel) {
+  x->each = vram__dtype_size(dtype);
+  vram__ds_say(s, x, "ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
+}
+
+/* vector_norm(g.to(float64)) */
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
+  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__ds_free(s, &copy);
+  return norm;
+}
+
+/* Elements of a parameter that are in the partition. */
+static uint64_t vram__ds_part_of(const vram__ds *d, const vram__ds_param *f) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  const uint64_t from = f->at > begin ? f->at : begin;
+  const uint64_t to = f->at + f->numel < end ? f->at + f->numel : end;
+  return to - from;
+}
+
+/* is_invalid_grad_norm */
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "an b1 c1 d1 -c-b-a f1 -d g1 h1 -f-g i1 -h-i");
+}
+
+/* has_overflow_partitioned_grads_serial */
+static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "z4");
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine) {
+      vram__ds_overflow(s, x, d->dtype, vram__ds_part_of(d, d->param + i));
+      vram__ds_say(s, x, "-j");
+    }
+  if (d->mine_end < d->part) {
+    vram__ds_overflow(s, x, d->dtype, d->part - d->mine_end);
+    vram__ds_say(s, x, "-j");
+  }
+  vram__ds_say(s, x, "a1 -z b1 -a-b");
+}
+
+/* get_grad_norm_direct; the norm is e. */
+static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i, n = 0, stack, squares;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine)
+      d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
+  if (!n) {
+    vram__ds_say(s, x, "d4");
+  } else {
+    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    vram__ds_free(s, &stack);
+    vram__ds_say(s, x, "c8");
+    vram__ds_reduction(s, n, VRAM_F64, 8);
+    vram__ds_free(s, &squares);
+    vram__ds_say(s, x, "d4 -c");
+  }
+  vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
+  while (n)
+    vram__ds_free(s, d->norms + --n);
+}
+
+/* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
+   held the one before goes with the step. */
+static void vram__ds_global_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "a4 b4 c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k4 l4 m4 -l-a-j-k-e");
+  vram__ds_invalid(s, x);
+}
+
+/* unscale_and_clip_grads, with gradient_clipping, which is 1.0 where nobody sets it */
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_invalid(s, x);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+}
+
+/* The partition's gradients in fp32: the optimizer's only gradient. */
+static uint32_t vram__ds_single_gradient(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t each = vram__dtype_size(d->dtype);
+  uint32_t flat = 0, single, i;
+  if (d->nlist > 1)
+    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+  single = flat;
+  if (each < 4) {
+    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__ds_free(s, &flat);
+  }
+  if (single || !d->grads) {
+    vram__ds_free(s, &d->grads);
+  } else { /* it is the gradients themselves */
+    single = d->grads;
+    d->grads = 0;
+  }
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_let_go(s, d->param + i);
+  vram__ds_free(s, &d->pad);
+  return single;
+}
+
+/* With the optimizer on the host only scalars go to the device. */
+static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "a1 -a b4 -b");
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, d->norms + i);
+}
+
+VRAM__FN void vram__ds_optimizing(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 4;
+  if (d->offload) {
+    vram__ds_optimizing_on_host(s, &x);
+    return;
+  }
+  vram__ds_check_overflow(s, &x);
+  vram__ds_grad_norm(s, &x);
+  vram__ds_global_norm(s, &x);
+  d->scaled = x.slot['m' - 'a'];
+  d->norm_before = d->norm.slot;
+  d->norm.bytes = 4;
+  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->single = vram__ds_single_gradient(s);
+  vram__ds_clip(s, &x);
+}
+
+/* Behind optimizer.step(): parameters are gathered in place. */
+VRAM__FN void vram__ds_optimized(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_free(s, &d->single);
+  vram__ds_free(s, &d->scaled);
+  vram__ds_free(s, &d->norm_before);
+  s->r->optimizer_bytes += d->master.bytes;
+}
+
+/* copy_grads_in_partition with the optimizer on the host: the norm of what is in the partition, a
+   look for overflow, and a copy in fp32 that goes to the host. */
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t part = vram__ds_part_of(d, f);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  if (!s->last_batch)
+    return;
+  d->norms[f - d->param] = vram__ds_norm(s, part);
+  vram__ds_overflow(s, &x, d->dtype, f->numel);
+  vram__ds_say(s, &x, "-j");
+  if (d->dtype != VRAM_F32)
+    vram__ds_briefly(s, 4 * part);
+  vram__ds_let_go(s, f);
 }
 
 /* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */

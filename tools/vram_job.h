@@ -87,6 +87,7 @@ typedef struct job {
   uint32_t at_rank; /* and --rank, */
   int all_ranks;    /* which may be all */
   const char *rank_given; /* its value */
+  const struct rank_table *ranks; /* all of them, for the page of one; NULL: none */
   int every_way;          /* --parallel auto */
   uint32_t devices;       /* --devices; 0: not given */
   const char *devices_given;
