@@ -84,7 +84,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */

@@ -21,11 +21,7 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
 
 /* What another stream has used goes, and its memory when somebody allocates next. */
 VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__ds *d = vram__ds_of(s);
-  if (d->late_at != s->count.next_id)
-    d->late = 0;
-  d->late_at = s->count.next_id;
-  d->late += vram__owner_at(s, slot)->bytes;
+  vram__undone_add(s, slot);
 }
 
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
@@ -174,7 +170,6 @@ static void vram__ds_begin(vram__step *s) {
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
   d->used[0] = d->used[1] = d->used[2] = 0;
-  d->late = d->late_at = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;

@@ -38,7 +38,6 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
                              that is larger than a bucket (record_stream) */
-  uint64_t late, late_at; /* bytes of that kind that have gone since so many allocations */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */

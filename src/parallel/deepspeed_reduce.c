@@ -197,7 +197,5 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  if (d->late_at == s->count.next_id)
-    s->count.late = d->late;
   s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }

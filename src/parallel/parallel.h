@@ -2,6 +2,12 @@
 #pragma once
 #include "step/step.h"
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */

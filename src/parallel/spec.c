@@ -1,4 +1,4 @@
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 #include "core/core.h"
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
@@ -180,6 +180,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -386,7 +387,6 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;

@@ -174,6 +174,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);

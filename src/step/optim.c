@@ -767,7 +767,9 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);

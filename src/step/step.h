@@ -19,6 +19,7 @@ typedef struct vram__optim_config {
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -53,7 +54,8 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
@@ -61,12 +63,14 @@ typedef struct vram__wrapper {
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);        /* the nodes, where units of them are calls */
+  void (*forward_end)(vram__step *s);    /* and behind it */
+  void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
@@ -139,6 +143,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -173,6 +178,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

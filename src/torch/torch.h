@@ -247,13 +247,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t late; /* let go of, but another stream may use it until somebody allocates next
-                    (record_stream): set before a phase ends, whose end has it, too */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -359,13 +359,14 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -486,6 +487,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
