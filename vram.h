@@ -3341,7 +3341,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -13503,13 +13504,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t late; /* let go of, but another stream may use it until somebody allocates next
-                    (record_stream): set before a phase ends, whose end has it, too */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -13615,13 +13616,14 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -13742,6 +13744,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -14815,6 +14818,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */
@@ -36593,6 +36605,7 @@ typedef struct vram__optim_config {
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
@@ -36627,7 +36640,8 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
@@ -36635,12 +36649,14 @@ typedef struct vram__wrapper {
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);        /* the nodes, where units of them are calls */
+  void (*forward_end)(vram__step *s);    /* and behind it */
+  void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
@@ -36713,6 +36729,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -36747,6 +36764,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -38496,7 +38514,9 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
@@ -38692,6 +38712,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
@@ -40036,7 +40057,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested + s->count.late;
+  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40052,8 +40074,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested + s->count.late;
-  s->count.late = 0;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -40127,6 +40148,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
+}
+
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
 }
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
@@ -40848,6 +40891,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -40952,15 +40997,13 @@ static int vram__optim_is_apart(const vram__step *s) {
 
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (vram__optim_is_apart(s))
-    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -40985,6 +41028,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -41128,13 +41176,33 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (vram__in_backward_is(s->o))
     return;
   n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
                                                   : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -41588,7 +41656,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
   else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
@@ -42319,7 +42387,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42442,7 +42510,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42670,7 +42739,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -42700,6 +42779,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -43134,6 +43214,12 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -43155,7 +43241,7 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
 
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -43336,6 +43422,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43542,7 +43629,6 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
@@ -43622,6 +43708,861 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
 #undef VRAM__X
   };
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}
+
+/* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
+   nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
+   into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
+   is one bucket of each dtype, later they follow the order in which gradients become ready. */
+
+#define VRAM__DDP_BROADCAST (UINT64_C(250) << 20) /* broadcast_bucket_size */
+#define VRAM__DDP_FIRST (UINT64_C(1) << 20)       /* _DEFAULT_FIRST_BUCKET_BYTES */
+#define VRAM__DDP_CAP (UINT64_C(25) << 20)        /* _DEFAULT_BUCKET_CAP_MB */
+
+enum { VRAM__DDP_UNUSED = 2 }; /* vram__ddp.ready: no gradient will come */
+
+typedef struct vram__ddp_bucket {
+  uint64_t bytes;
+  uint32_t slot, block; /* of its storage, in this run and in the pool of the replay */
+  uint32_t params, pending;
+  uint32_t rank; /* among the buckets: while they are assigned */
+  vram_dtype dtype;
+} vram__ddp_bucket;
+
+typedef struct vram__ddp {
+  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t nbucket, next;
+  uint32_t nready;    /* so many of `order` are known */
+  uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
+  uint32_t map_block; /* and its block */
+  uint8_t rebuilt;    /* the buckets follow `order` */
+  uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
+  uint8_t marked;     /* has_marked_unused_parameters_ */
+  uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t unfinished; /* a backward has left buckets that wait for gradients */
+  uint32_t *order;    /* in which gradients became ready, */
+  uint32_t *in;       /* the bucket of each parameter, */
+  uint8_t *ready;     /* and whether its gradient is there */
+  vram__ddp_bucket *bucket;
+} vram__ddp;
+
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
+static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
+
+static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  (void)o;
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+}
+
+static void vram__ddp_lay_out(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint8_t *at = (uint8_t *)(d + 1);
+  d->n = s->leaf.parameters;
+  d->bucket = (vram__ddp_bucket *)(void *)at;
+  d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
+  d->in = d->order + s->g->nparam;
+  d->ready = (uint8_t *)(d->in + s->g->nparam);
+}
+
+/* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
+static int vram__ddp_finds_unused(const vram_parallel *p) {
+  return p->find_unused_parameters && !p->static_graph;
+}
+
+/* The forward pass that rebuilds the buckets is that of step 2; with static_graph gradients count
+   from the second backward on, and it is that of step 3. */
+static uint32_t vram__ddp_rebuilds_at(const vram_parallel *p) {
+  return p->static_graph ? 3 : vram__ddp_finds_unused(p) ? UINT32_MAX : 2;
+}
+
+static uint32_t vram__ddp_before(const vram_step_options *o) {
+  return o->parallel->static_graph ? 3 : 2;
+}
+
+/* ---- compute_bucket_assignment_by_size */
+
+typedef struct vram__ddp_assigning {
+  uint64_t first, rest; /* limits: of the first bucket of a dtype, and of its others */
+  uint32_t closed;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running bucket of each dtype, + 1 */
+  uint8_t later[VRAM_DTYPE_COUNT]; /* it is not the first one */
+  uint8_t seen[VRAM_DTYPE_COUNT];  /* dtypes in the order in which they came */
+  uint32_t nseen;
+} vram__ddp_assigning;
+
+static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram__leaf *l = s->leaf.at + i;
+  const vram_dtype dt = (vram_dtype)l->dt;
+  vram__ddp_bucket *b;
+  uint32_t k;
+  if (!a->open[dt]) {
+    for (k = 0; k < a->nseen && a->seen[k] != dt;)
+      k++;
+    if (k == a->nseen)
+      a->seen[a->nseen++] = (uint8_t)dt;
+    b = d->bucket + d->nbucket;
+    b->bytes = 0;
+    b->slot = b->block = b->params = 0;
+    b->dtype = dt;
+    a->open[dt] = ++d->nbucket;
+  }
+  b = d->bucket + a->open[dt] - 1;
+  d->in[i] = a->open[dt] - 1;
+  b->bytes += vram__dims_bytes_of(l->d, dt);
+  b->params++;
+  if (b->bytes >= (a->later[dt] ? a->rest : a->first)) {
+    b->rank = a->closed++;
+    a->open[dt] = 0;
+    a->later[dt] = 1;
+  }
+}
+
+/* The buckets get their places. */
+static void vram__ddp_permute(vram__ddp *d) {
+  uint32_t i;
+  for (i = 0; i < d->n; i++)
+    d->in[i] = d->bucket[d->in[i]].rank;
+  for (i = 0; i < d->nbucket; i++)
+    while (d->bucket[i].rank != i) {
+      const vram__ddp_bucket b = d->bucket[i];
+      d->bucket[i] = d->bucket[b.rank];
+      d->bucket[b.rank] = b;
+    }
+}
+
+/* Buckets before anything is known of the order: the parameters' own, and the last bucket first. */
+static void vram__ddp_assign_first(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint64_t cap = p->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = a.rest = UINT64_MAX;
+  if (vram__ddp_finds_unused(p)) {
+    a.first = cap ? cap : VRAM__DDP_FIRST;
+    a.rest = cap ? cap : VRAM__DDP_CAP;
+  }
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, i);
+  for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
+    d->bucket[i].rank = d->nbucket - 1 - i;
+  vram__ddp_permute(d);
+}
+
+/* Buckets in the order in which they become full. What is left over comes last, in the order of a
+   std::unordered_map: the dtype that was met last is its first. */
+static void vram__ddp_assign_ordered(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint64_t cap = s->o->parallel->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = cap ? cap : VRAM__DDP_FIRST;
+  a.rest = cap ? cap : VRAM__DDP_CAP;
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, d->order[i]);
+  for (i = a.nseen; i--;)
+    if (a.open[a.seen[i]])
+      d->bucket[a.open[a.seen[i]] - 1].rank = a.closed++;
+  vram__ddp_permute(d);
+  d->rebuilt = 1;
+}
+
+/* ---- what is allocated */
+
+static vram__tensor vram__ddp_tensor(const vram__step *s, uint32_t slot) {
+  vram__tensor t;
+  t.d = s->scalar;
+  t.st = slot;
+  t.dt = VRAM_U8;
+  return t;
+}
+
+/* Gradients are views of the buckets, or lie beside them. */
+static uint8_t vram__ddp_category(const vram__step *s) {
+  return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
+}
+
+static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
+static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+  const vram__ddp *d = vram__ddp_of(s);
+  const vram__ddp_bucket *b = d->bucket + d->in[i];
+  vram__leaf *l = s->leaf.at + i;
+  const vram__tensor old = l->grad;
+  l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
+  l->grad.dt = (vram_dtype)l->dt;
+  return old;
+}
+
+/* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
+static void vram__ddp_initialize_buckets(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
+  uint32_t k, i;
+  for (k = 0; k < d->nbucket && !s->failed; k++) {
+    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    for (i = 0; i < d->n && kept; i++)
+      if (d->in[i] == k && s->leaf.at[i].grad.d)
+        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+}
+
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+
+/* Reducer::rebuild_buckets: the order comes from rank 0. */
+static void vram__ddp_rebuild(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->nbucket;
+  const uint64_t used = s->used;
+  uint32_t *slot, indices, sizes, k;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (old + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (k = 0; k < old; k++)
+    slot[k] = d->bucket[k].slot;
+  vram__ddp_assign_ordered(s);
+  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__slot_release(s, sizes);
+  vram__slot_release(s, indices);
+  for (k = 0; k < old; k++)
+    vram__slot_release(s, slot[k]);
+  s->used = used;
+  vram__ddp_initialize_buckets(s);
+}
+
+/* ---- broadcast_coalesced */
+
+typedef struct vram__ddp_chunks {
+  vram__ddp_chunk *at;
+  uint32_t count;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running chunk, + 1 */
+} vram__ddp_chunks;
+
+static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const vram_param *p) {
+  const vram_dtype dt = s->param[p->index].dt;
+  uint32_t *open = c->open + dt;
+  vram__ddp_chunk *at;
+  if (!*open) {
+    *open = ++c->count;
+    at = c->at + *open - 1;
+    at->bytes = at->tensors = at->strided = 0;
+  }
+  at = c->at + *open - 1;
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->tensors++;
+  at->strided = !(p->d->flags & VRAM__CONTIG);
+  if (at->bytes >= VRAM__DDP_BROADCAST)
+    *open = 0;
+}
+
+/* Parameters if `all`, then buffers: two chunks are on their way at a time. */
+static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
+  const uint64_t used = s->used;
+  const vram_param *p;
+  vram__ddp_chunks c;
+  uint32_t flight[2] = {0, 0}, k;
+  vram__memory_zero(&c, sizeof c);
+  c.at = (vram__ddp_chunk *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              (s->g->nparam + 1) * sizeof *c.at);
+  if (!c.at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = all ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (k = 0; k < c.count && !s->failed; k++) {
+    const vram__ddp_chunk *at = c.at + k;
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__slot_release(s, flight[k & 1]);
+    flight[k & 1] =
+        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+  }
+  vram__slot_release(s, flight[k & 1]);
+  vram__slot_release(s, flight[(k + 1) & 1]);
+  s->used = used;
+}
+
+/* ---- the reduction */
+
+/* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
+   nobody needs it, and other streams still do until the next allocation. */
+static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
+  const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
+  const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
+  uint32_t slot;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  if (hook == b->dtype)
+    return;
+  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
+  vram__undone_add(s, slot);
+  vram__slot_release(s, slot);
+}
+
+/* all_reduce_local_used_map, behind the last bucket */
+static void vram__ddp_reduce_map(vram__step *s) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
+                    s->o->parallel->dp);
+}
+
+/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
+static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  vram__tensor old = vram__tensor_none();
+  if (d->ready[i]) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to mark a variable ready only once: a "
+                      "parameter is used in several reentrant backward passes (expected "
+                      "static_graph=1)");
+    return old;
+  }
+  d->ready[i] = 1;
+  if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+    old = vram__ddp_into_bucket(s, i);
+  d->bucket[d->in[i]].pending--;
+  for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
+    vram__ddp_reduce(s, d->bucket + d->next);
+  if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
+    vram__ddp_reduce_map(s);
+  return old;
+}
+
+/* Those that no gradient can reach are ready when the first one is. */
+static void vram__ddp_mark_unused(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  d->marked = 1;
+  for (i = 0; i < d->n && !s->failed; i++)
+    if (d->ready[i] == VRAM__DDP_UNUSED) {
+      d->ready[i] = 0;
+      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+    }
+}
+
+/* The gradient of parameter i is the next in the order. */
+static void vram__ddp_note(vram__ddp *d, uint32_t i) {
+  if (d->nready < d->n)
+    d->order[d->nready++] = i;
+}
+
+/* Reducer::autograd_hook, behind AccumulateGrad. */
+static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint32_t i = (uint32_t)(l - s->leaf.at);
+  vram__tensor old;
+  if (!d->expects)
+    return;
+  if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
+    vram__ddp_note(d, i);
+  if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
+    d->ready[i] = 1;
+    return;
+  }
+  if (!d->marked)
+    vram__ddp_mark_unused(s);
+  old = vram__ddp_mark_ready(s, i);
+  vram__tensor_release(s, old); /* autograd holds it up to here */
+}
+
+/* Reducer::delay_all_reduce: all of the first step of a static graph. */
+static void vram__ddp_reduce_all(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->n; i++) {
+    if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
+      vram__ddp_note(d, i);
+    if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+  }
+  for (i = 0; i < d->nbucket; i++)
+    vram__ddp_reduce(s, d->bucket + i);
+  vram__ddp_reduce_map(s);
+  d->next = d->nbucket;
+}
+
+/* ---- around a step */
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p = g->param_first;
+  while (p && p->kind != VRAM__PARAM)
+    p = p->next;
+  return !o->train ? "a wrapper of torch.distributed goes with training"
+         : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "a wrapper of torch.distributed goes with texts without backward and step lines"
+         : vram__in_backward_is(o)
+             ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->last_batch || o->evaluation || o->dry_run
+             ? "a wrapper of torch.distributed goes with steps that are all alike"
+         : o->parallel->static_graph && o->accumulate > 1
+             ? "static_graph under no_sync: DistributedDataParallel's reducer stops with an error "
+               "in "
+               "the first backward"
+             : NULL;
+}
+
+/* verify_params_across_processes: the number of parameters of each rank, and all sizes and
+   strides. */
+static void vram__ddp_verify(vram__step *s) {
+  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const vram__ddp *d = vram__ddp_of(s);
+  uint64_t numbers = 0, k;
+  uint32_t *slot, own, sizes, i;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (world + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < d->n; i++)
+    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < world; k++)
+    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  for (k = 0; k < world; k++)
+    vram__slot_release(s, slot[k]);
+  vram__slot_release(s, own);
+  s->used = used;
+}
+
+/* local_used_map_dev_ */
+static void vram__ddp_make_map(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->map;
+  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, old);
+}
+
+static void vram__ddp_construct(vram__step *s) {
+  const vram_parallel *p = s->o->parallel;
+  vram__ddp_lay_out(s);
+  vram__ddp_verify(s);
+  if (!s->failed)
+    vram__ddp_broadcast(s, 1, p->broadcast_buffers);
+  vram__ddp_assign_first(s);
+  vram__ddp_initialize_buckets(s);
+  if (p->find_unused_parameters)
+    vram__ddp_make_map(s);
+  if (p->static_graph)
+    vram__ddp_make_map(s);
+  vram__ddp_of(s)->buffers = 1;
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+/* Something of the wrapper's that was there before the step. */
+static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const vram__tensor t =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
+  if (t.st)
+    vram__slot_at(s, t.st)->block = block;
+  return t.st;
+}
+
+static void vram__ddp_restore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  if (d->unfinished) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to have finished reduction in the prior "
+                      "iteration before starting a new one: parameters were not used in producing "
+                      "loss (expected find_unused_parameters=1 or static_graph=1)");
+    return;
+  }
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+    vram__ddp_assign_ordered(s); /* in a step that was left out */
+  for (i = 0; i < d->nbucket && !s->failed; i++)
+    d->bucket[i].slot =
+        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+  if (d->map)
+    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+  for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
+    if (s->leaf.past[i].had)
+      vram__ddp_into_bucket(s, i);
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+static void vram__ddp_lasts(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nbucket; i++)
+    d->bucket[i].block = vram__slot_at(s, d->bucket[i].slot)->block;
+  if (d->map)
+    d->map_block = vram__slot_at(s, d->map)->block;
+}
+
+/* DistributedDataParallel._pre_forward */
+static void vram__ddp_forward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+    vram__ddp_rebuild(s);
+  if (d->buffers && p->broadcast_buffers && !s->failed)
+    vram__ddp_broadcast(s, 0, 1);
+}
+
+/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+static void vram__ddp_sink(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+      if ((v->flags & VRAM__OUTPUT) || v == s->root) {
+        s->node = NULL;
+        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+        vram__tensor_release(s, *t);
+        *t = y;
+      }
+    }
+}
+
+/* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
+static void vram__ddp_forward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t i;
+  d->buffers = d->expects = s->last_batch;
+  if (d->expects) { /* prepare_for_backward */
+    d->next = d->marked = 0;
+    for (i = 0; i < d->nbucket; i++)
+      d->bucket[i].pending = d->bucket[i].params;
+  }
+  if (vram__ddp_finds_unused(p) || (p->static_graph && s->nth == 1))
+    vram__ddp_sink(s);
+}
+
+/* What autograd leads to. */
+static void vram__ddp_backward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const int knows = p->find_unused_parameters || p->static_graph;
+  uint32_t i;
+  for (i = 0; i < d->n && d->expects; i++)
+    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+}
+
+static void vram__ddp_backward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (!d->expects)
+    return;
+  if (s->o->parallel->static_graph && s->nth == 1)
+    vram__ddp_reduce_all(s);
+  d->expects = 0;
+  d->unfinished = d->next < d->nbucket;
+}
+
+VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+  w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
+  w->refuses = vram__ddp_refuses;
+  w->before = vram__ddp_before;
+  w->construct = vram__ddp_construct;
+  w->restore = vram__ddp_restore;
+  w->lasts = vram__ddp_lasts;
+  w->forward_begin = vram__ddp_forward_begin;
+  w->forward_end = vram__ddp_forward_end;
+  w->backward_begin = vram__ddp_backward_begin;
+  w->backward_end = vram__ddp_backward_end;
+}
+
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(void) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(&w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp();
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp();
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+}
+
+/* _sync_params: each rank sends its parameters, or all of them at once. */
+static void vram__zero_sync(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t r, i;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+      if (!p->parameters_as_bucket_view)
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+    }
+    if (p->parameters_as_bucket_view)
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+  }
+}
+
+VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
+  vram__ddp_hooks(w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->optimizing = vram__optim_clip_all;
+  w->optimized = vram__zero_sync;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -44774,6 +45715,12 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DDP:
+    vram__ddp_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(w);
+    return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
     vram__ds_hooks(w);
@@ -44842,7 +45789,6 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
                              that is larger than a bucket (record_stream) */
-  uint64_t late, late_at; /* bytes of that kind that have gone since so many allocations */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -44906,13 +45852,7 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
 }
 
 /* What another stream has used goes, and its memory when somebody allocates next. */
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__ds *d = vram__ds_of(s);
-  if (d->late_at != s->count.next_id)
-    d->late = 0;
-  d->late_at = s->count.next_id;
-  d->late += vram__owner_at(s, slot)->bytes;
-}
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) { vram__undone_add(s, slot); }
 
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
   uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
@@ -45060,7 +46000,6 @@ static void vram__ds_begin(vram__step *s) {
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
   d->used[0] = d->used[1] = d->used[2] = 0;
-  d->late = d->late_at = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -45258,6 +46197,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }
@@ -45420,8 +46362,6 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  if (d->late_at == s->count.next_id)
-    s->count.late = d->late;
   s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
 
@@ -45600,9 +46540,14 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_clip(s, &x);
 }
 
-/* Behind optimizer.step(): parameters are gathered in place. */
+/* Behind optimizer.step(): parameters are gathered in place. Before it ranks have told each other
+   of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
+                    d->ranks);
   vram__ds_free(s, &d->single);
   vram__ds_free(s, &d->scaled);
   vram__ds_free(s, &d->norm_before);
@@ -45861,18 +46806,24 @@ static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
 /* ---- */
 
 /* Ranks of the wrapper of which each may differ, or only where rows end. */
-typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                          ? VRAM__ALL_EQUAL
-         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
-         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
-                                            : VRAM__ALL_EQUAL;
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
 }
 
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     n += vram__partition_room(g, p->dp);
   return n;
 }
@@ -45938,16 +46889,11 @@ static int vram__partitions_alike(const vram__partition *a, const vram__partitio
   return a->hash == b->hash && a->elements == b->elements;
 }
 
-static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
-                                       uint64_t others, vram__class_list *list) {
-  const vram_param **param = (const vram_param **)memory;
-  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
-  uint32_t n = vram__params_by_size(g, param), i, k, first;
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
   vram__partition t;
-  for (i = 0; i < p->dp; i++) {
-    heap[i].elements = heap[i].hash = 0;
-    heap[i].rank = i;
-  }
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
@@ -45959,6 +46905,48 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
       heap[heap[i].rank] = heap[i];
       heap[i] = t;
     }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
   for (i = 0; i < p->dp; i++) {
     uint64_t alike = 0;
     uint32_t last = i;
@@ -45991,7 +46979,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   to.count = 0;
   to.cap = cap;
   scratch = (uint8_t *)scratch + skip;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     vram__classes_by_partition(g, p, scratch, others, &to);
   else
     vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);

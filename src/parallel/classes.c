@@ -112,18 +112,24 @@ static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
 /* ---- */
 
 /* Ranks of the wrapper of which each may differ, or only where rows end. */
-typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                          ? VRAM__ALL_EQUAL
-         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
-         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
-                                            : VRAM__ALL_EQUAL;
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
 }
 
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     n += vram__partition_room(g, p->dp);
   return n;
 }
@@ -189,16 +195,11 @@ static int vram__partitions_alike(const vram__partition *a, const vram__partitio
   return a->hash == b->hash && a->elements == b->elements;
 }
 
-static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
-                                       uint64_t others, vram__class_list *list) {
-  const vram_param **param = (const vram_param **)memory;
-  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
-  uint32_t n = vram__params_by_size(g, param), i, k, first;
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
   vram__partition t;
-  for (i = 0; i < p->dp; i++) {
-    heap[i].elements = heap[i].hash = 0;
-    heap[i].rank = i;
-  }
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
@@ -210,6 +211,48 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
       heap[heap[i].rank] = heap[i];
       heap[i] = t;
     }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
   for (i = 0; i < p->dp; i++) {
     uint64_t alike = 0;
     uint32_t last = i;
@@ -242,7 +285,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   to.count = 0;
   to.cap = cap;
   scratch = (uint8_t *)scratch + skip;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     vram__classes_by_partition(g, p, scratch, others, &to);
   else
     vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);

@@ -20,9 +20,7 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
 }
 
 /* What another stream has used goes, and its memory when somebody allocates next. */
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__undone_add(s, slot);
-}
+VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) { vram__undone_add(s, slot); }
 
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
   uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
