@@ -1898,9 +1898,11 @@
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
@@ -2590,6 +2592,10 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -2648,6 +2654,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -8911,6 +8926,12 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
+typedef struct vram__unit_word { /* a name of a `unit` line */
+  struct vram__unit_word *next;
+  const char *text;
+  uint32_t len;
+} vram__unit_word;
+
 typedef struct vram__total {     /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
   uint64_t last;                 /* bytes of its last one, */
@@ -9295,6 +9316,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
@@ -11835,6 +11857,60 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+  vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  w->next = NULL;
+  w->text = vram__graph_keep_text(g, name.text, name.len);
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->unit_last)
+    g->unit_last->next = w;
+  else
+    g->unit_first = w;
+  g->unit_last = w;
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  const char *at = names;
+  if (!names)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+  while (!g->error.code && *at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from)
+      vram__unit_add(g, vram__span_of(from, at));
+    at += *at == ' ';
+  }
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->returned || !g->last || !n))
+    vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                     g->returned ? "a module returns twice" : "a module that returns nothing");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value that is returned and NULL");
+  if (g->error.code)
+    return g->error.code;
+  g->result = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *g->result);
+  if (!g->result)
+    return g->error.code;
+  for (i = 0; i < n; i++)
+    g->result[i] = v[i];
+  g->nresult = n;
+  g->returned = g->last;
+  return VRAM_OK;
+}
+
 /* >>model/order    parameters in the order of the module, where the program uses them in another
  * one */
 
@@ -12435,6 +12511,31 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
+/* A `unit` line. */
+static int vram__unit_line(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
+    if (!p->names_only && !vram__unit_add(p->g, p->token))
+      return 0;
+  }
+  return 1;
+}
+
+/* A `return` line. */
+static int vram__return_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (count && (p->depth || p->blocks))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "return inside a block", NULL);
+  if (!count || p->names_only)
+    return count != 0;
+  return !vram_graph_return(p->g, in, count) || vram__parse_located(p, at);
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -12752,6 +12853,8 @@ static const struct {
     {"input", vram__input_line},
     {"output", vram__output_line},
     {"infer", vram__infer_line},
+    {"return", vram__return_line},
+    {"unit", vram__unit_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -13622,8 +13725,8 @@ struct vram__step {
   const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
   void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t
-      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -14064,6 +14167,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -17099,21 +17207,19 @@ static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
   return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
 }
 
-/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
-static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
-                                                      vram__tensor *t) {
-  if (t->d && l->grad.d)
-    vram__tensor_release(s, *t);
-  else if (t->d) {
-    if (!vram__gradient_can_take(s, l, t)) {
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. Hooks come
+   behind it: what arrived, of which a handle is returned, lives as long. */
+static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                              vram__tensor *t) {
+  const vram__tensor arrived = *t;
+  if (t->d && !l->grad.d) {
+    if (!vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
-      vram__tensor_release(s, *t);
-    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
+    else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
-      vram__tensor_release(s, *t);
-    } else
-      l->grad = *t;
+    else
+      l->grad = vram__tensor_retain(s, *t);
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
@@ -17122,6 +17228,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
+  return arrived;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
@@ -17131,9 +17238,12 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
       b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
       l >= s->leaf.at + s->leaf.count) {
-    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    const vram__tensor arrived =
+        vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
       s->leaf.accumulated(s, l);
+    if (arrived.d)
+      vram__tensor_release(s, arrived);
     return;
   }
   l->grad = *t;
@@ -36604,6 +36714,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
@@ -36644,6 +36755,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -36654,9 +36766,10 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);        /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);    /* and behind it */
-  void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
+  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
+                                                           units of them are calls */
+  void (*forward_end)(vram__step *s);                   /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
@@ -36707,6 +36820,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -38303,19 +38418,26 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
-  uint64_t chunks = 0, tensors = 0;
+  vram__optim_held parts, zero;
+  uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
       chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
-      tensors++;
+      tensors += r->p[i].numel != 0;
+      empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&zero);
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  for (i = 0; i < empty; i++) { /* shards of ranks without rows */
+    vram__optim_push(r, &zero, vram__dtype_size(r->dtype));
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+    vram__optim_release(r, &zero);
+  }
   vram__optim_release(r, &parts);
 }
 
@@ -38328,19 +38450,36 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
+/* The norms of shards, which are partial, become those of whole gradients: squares are added up
+   over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
+static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
+  vram__optim_held squares, sums;
+  vram__optim_clear(&squares);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &squares, bytes);
+  vram__optim_push(r, &sums, bytes);
+  vram__optim_push(r, rooted, bytes);
+  vram__optim_release(r, &squares);
+  vram__optim_release(r, &sums);
+}
+
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
 static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
-  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_held stack, rooted, total, sum, reciprocal, coefficient, clamped;
   vram__optim_reduction x = {1, 0, 0, 4};
-  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  vram__optim_held *const held[] = {&stack,      &rooted,      &total,  &sum,
+                                    &reciprocal, &coefficient, &clamped};
   uint32_t i;
   for (i = 0; i < sizeof held / sizeof *held; i++)
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
   vram__optim_push(r, &stack, each * r->n);
+  if (r->c->sharded)
+    vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  vram__optim_release(r, &rooted);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -38523,7 +38662,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip)
+    if (c->clip && n)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -39029,14 +39168,40 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   return n;
 }
 
+/* The ranges from `at` that begin before the node `end`, whose first is then given. */
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end) {
+  while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
+    at = s->call.range[at].behind;
+  return at;
+}
+
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
+}
+
+/* The module up to the node `end`, then what its caller does. */
+static void vram__forward_module(vram__step *s, const vram_node *end) {
+  const uint32_t behind = vram__ranges_before(s, 0, end);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s, end);
+  else
+    vram__checkpoint_parts(s, s->g->first, end, 0, behind);
+  VRAM__WRAPPER_DO(s, forward_end);
+  if (end && !s->failed)
+    vram__checkpoint_parts(s, end, NULL, behind, s->call.nrange);
+}
+
 VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  if (s->wrapper && s->wrapper->forward)
-    s->wrapper->forward(s);
-  else
-    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -39912,6 +40077,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
@@ -40057,7 +40223,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  const uint64_t undone = vram__undone(s);
   r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
@@ -40632,7 +40798,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->r->saved_bytes = 0;
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
-  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -40908,7 +41073,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -40956,6 +41121,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->master = s->o->master_weights != 0;
   c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
@@ -42053,7 +42219,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -42076,12 +42245,15 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
   return r ? r
            : vram__step_run(g, o, scratch, scratch_bytes, report, s,
-                            vram__run_after(s) |
-                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -42916,11 +43088,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -42935,7 +43109,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -43215,10 +43389,10 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
 /* ddp.c */
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* zero.c */
-VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
@@ -43233,7 +43407,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -43909,15 +44083,16 @@ static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
   return slot;
 }
 
-/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
-static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+/* The gradient of parameter i lies in its bucket from now on. */
+static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
   const vram__ddp_bucket *b = d->bucket + d->in[i];
   vram__leaf *l = s->leaf.at + i;
   const vram__tensor old = l->grad;
   l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
   l->grad.dt = (vram_dtype)l->dt;
-  return old;
+  if (old.d)
+    vram__tensor_release(s, old);
 }
 
 /* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
@@ -43929,7 +44104,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (d->in[i] == k && s->leaf.at[i].grad.d)
-        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+        vram__ddp_into_bucket(s, i);
   }
 }
 
@@ -44039,26 +44214,24 @@ static void vram__ddp_reduce_map(vram__step *s) {
                     s->o->parallel->dp);
 }
 
-/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
-static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+/* Reducer::mark_variable_ready */
+static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   vram__ddp *d = vram__ddp_of(s);
-  vram__tensor old = vram__tensor_none();
   if (d->ready[i]) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "DistributedDataParallel: expected to mark a variable ready only once: a "
                       "parameter is used in several reentrant backward passes (expected "
                       "static_graph=1)");
-    return old;
+    return;
   }
   d->ready[i] = 1;
   if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-    old = vram__ddp_into_bucket(s, i);
+    vram__ddp_into_bucket(s, i);
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
   if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
     vram__ddp_reduce_map(s);
-  return old;
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -44069,7 +44242,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
   for (i = 0; i < d->n && !s->failed; i++)
     if (d->ready[i] == VRAM__DDP_UNUSED) {
       d->ready[i] = 0;
-      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+      vram__ddp_mark_ready(s, i);
     }
 }
 
@@ -44084,7 +44257,6 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  vram__tensor old;
   if (!d->expects)
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
@@ -44095,8 +44267,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   }
   if (!d->marked)
     vram__ddp_mark_unused(s);
-  old = vram__ddp_mark_ready(s, i);
-  vram__tensor_release(s, old); /* autograd holds it up to here */
+  vram__ddp_mark_ready(s, i);
 }
 
 /* Reducer::delay_all_reduce: all of the first step of a static graph. */
@@ -44107,7 +44278,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+      vram__ddp_into_bucket(s, i);
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
@@ -44247,7 +44418,7 @@ static void vram__ddp_sink(vram__step *s) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = n->out + i;
       vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-      if ((v->flags & VRAM__OUTPUT) || v == s->root) {
+      if (vram__module_returns(s->g, v)) {
         s->node = NULL;
         y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
         vram__tensor_release(s, *t);
@@ -44291,7 +44462,8 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;
@@ -44316,28 +44488,28 @@ typedef struct vram__zero {
   uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
 } vram__zero;
 
-static vram__wrapper vram__zero_ddp(void) {
+static vram__wrapper vram__zero_ddp(const vram_step_options *o) {
   vram__wrapper w;
   vram__memory_zero(&w, sizeof w);
-  vram__ddp_hooks(&w);
+  vram__ddp_hooks(o, &w);
   return w;
 }
 
 static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
 }
 
 /* The elements and the rank are compared by heaps; buckets of parameters. */
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
          (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
 static vram__zero *vram__zero_of(const vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
   return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
 }
@@ -44346,7 +44518,7 @@ static vram__zero *vram__zero_of(const vram__step *s) {
 static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p, *first = NULL;
   const vram_parallel *par = o->parallel;
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   for (p = g->param_first; p; p = p->next) {
     if (p->kind != VRAM__PARAM)
       continue;
@@ -44522,14 +44694,14 @@ static void vram__zero_restore_buckets(vram__step *s) {
 /* ---- around a step */
 
 static void vram__zero_construct(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.construct(s);
   if (!s->failed)
     vram__zero_partition(s);
 }
 
 static void vram__zero_restore(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.restore(s);
   vram__zero_restore_buckets(s);
 }
@@ -44552,8 +44724,8 @@ static void vram__zero_sync(vram__step *s) {
   }
 }
 
-VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
-  vram__ddp_hooks(w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
   w->work = vram__zero_work;
   w->refuses = vram__zero_refuses;
@@ -44655,8 +44827,19 @@ static uint32_t vram__unit_prefix(vram__span label) {
   return 0;
 }
 
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
-static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
   const vram__span label = vram__node_label(vram__line_end_of(n));
   const vram__round *round = n->round;
   vram__unit_name name;
@@ -44672,10 +44855,12 @@ static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) 
   }
   while (round && round->up)
     round = round->up;
-  if (round)
-    name.round = round->round + 1;
-  else
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
     name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
   return name;
 }
 
@@ -44688,17 +44873,17 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
   vram__unit_run run;
   vram__unit_name name;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
-    run.name = vram__unit_name_of(units, n);
+    run.name = vram__unit_name_of(g, units, n);
   for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
     if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(units, n->next);
+      name = vram__unit_name_of(g, units, n->next);
       if (!vram__unit_is(&name, &run.name))
         break;
     }
@@ -44730,6 +44915,7 @@ typedef struct vram__fsdp_param {
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
   uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
 } vram__fsdp_param;
 
 /* A unit and what is gathered for it. */
@@ -44756,6 +44942,7 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 typedef struct vram__fsdp {
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
   uint32_t nparam, ngroup;
   uint32_t *order; /* groups as their forward passes end: post_forward_order */
   uint32_t norder;
@@ -44766,6 +44953,7 @@ typedef struct vram__fsdp {
   uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
   vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
 } vram__fsdp;
 
@@ -44787,7 +44975,7 @@ VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uin
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
-VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
@@ -45099,7 +45287,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -45110,23 +45298,22 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -45142,6 +45329,9 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
       s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -45155,7 +45345,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
   vram__fsdp_post_forward(s, 0);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
@@ -45227,8 +45417,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -45238,10 +45458,10 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;
@@ -45317,15 +45537,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -45347,12 +45572,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
@@ -45398,7 +45623,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -45415,7 +45640,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -45468,6 +45693,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
+}
+
 /* The values from outside that the unit uses, and those whose last line is in it. */
 static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
                                   uint64_t *used) {
@@ -45507,6 +45752,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -45525,13 +45787,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -45543,10 +45806,12 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -45566,6 +45831,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -45620,13 +45887,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -45635,7 +45923,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;
@@ -45664,29 +45952,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 
@@ -45716,10 +46022,10 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 0;
   switch (o->parallel->wrapper) {
   case VRAM_WRAPPER_DDP:
-    vram__ddp_hooks(w);
+    vram__ddp_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_ZERO1:
-    vram__zero_hooks(w);
+    vram__zero_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:

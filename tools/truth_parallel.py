@@ -4,13 +4,14 @@ usage: truth_parallel.py [-v] [--texts DIR] [TRUTH_DIR [CASE...]]
 Each case of TRUTH_DIR/parallel (its README.md says what they are; CASE: its name, or what its name begins with) is run with the options
 that say the same: the step's phases of the first, the second and the last step, requested bytes at the end and the most within.
 Prints a line for each strategy: cases, those equal in all of these figures, the largest difference of a figure, that of what is reserved
-at most (mean and largest over the cases), and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated
+at most (mean and largest over the cases), how many of those with a CSV beside them go event by event as measured (allocations, frees,
+sizes, streams, in order; under autocast frees that follow one another in any order), and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated
 2026-11 for the model of these cases, P = 159,925,248 parameters; some model other systems, such as bf16 weights beside fp32 masters); with -v a line for each figure that differs. Modules that are no text are exported to DIR
 (default: build/parallel) by tools/export_torch.py, where PYTHON (default: python3) has PyTorch; texts that are in tests/golden/parallel
 are taken from there.
 Exit status 1: a case that could be run failed, or differs by more than 1 %."""
 
-import csv, glob, json, os, re, subprocess, sys
+import csv, glob, json, os, re, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -126,7 +127,7 @@ def command(d, text, step):
     o += ["--optim-impl", d["impl"]] if d["impl"] else []
     o += ["--accumulate", str(d["accumulate"])] if d.get("accumulate", 1) > 1 else []
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
-    return o + (["--checkpoint", "layers"] if d.get("checkpoint") else [])
+    return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
 def run(command):
@@ -149,9 +150,9 @@ def phases(step):
 
 
 class Result:
-    """figures of one case, and the requested peak of its last step: measured, ours"""
+    """figures of one case, the requested peak of its last step: measured, ours, and the first event that differs"""
 
-    peak = None
+    peak = event = None
 
     def __init__(self):
         self.figures = self.equal = 0
@@ -200,6 +201,58 @@ def compare(d, text):
     return r
 
 
+def linked(rows):
+    """events whose frees name how many events ago their block was allocated; 0: before the first"""
+    born, out, streams = {}, [], {}
+    for i, (phase, action, block, size, stream) in enumerate(rows):
+        stream = streams.setdefault(stream, len(streams))  # a file of some steps numbers them as it sees them
+        if action == "alloc":
+            born[block] = i
+        out.append((phase, action, size, stream, i - born[block] if action == "free" and block in born else 0))
+    return out
+
+
+def sorted_frees(events):
+    """frees that follow one another in an order of their own: what autocast keeps goes in that of addresses"""
+    out, i = [], 0
+    while i < len(events):
+        k = i + 1
+        while events[i][1] == "free" and k < len(events) and events[k][1] == "free":
+            k += 1
+        ends = [(*e[:4], i + n - e[4] if e[4] else -1) for n, e in enumerate(events[i:k])]
+        out += sorted(ends) if events[i][1] == "free" else events[i:k]
+        i = k
+    return out
+
+
+def compare_events(d, path, text):
+    """the first event that is another one than those of the file, or "": allocations and frees, sizes, streams"""
+    measured, out = {}, os.path.join(tempfile.gettempdir(), f"parallel_events_{os.getpid()}.csv")
+    with open(path) as f:
+        for r in csv.DictReader(f):
+            step, _, phase = r["phase"].rpartition(".")
+            phase = "optimizer" if phase == "clip" else phase
+            if r["action"] in ("alloc", "free"):
+                row = (phase, r["action"], int(r["id"]), int(r["size"]), int(r["stream"]))
+                measured.setdefault(step, []).append(row)
+    setup = [row for row in measured.pop("", []) if row[0] == "wrap"]
+    for step, rows in measured.items():
+        rows = setup + rows if step == "1" else rows
+        run(command(d, text, step) + ["--events", out])
+        with open(out) as f:
+            ours = [
+                (r["phase"], r["action"], int(r["id"]), int(r["size"]), int(r["stream"])) for r in csv.DictReader(f)
+            ]
+        os.remove(out)
+        a, b = linked(rows), linked(ours)
+        if d["amp"]:
+            a, b = sorted_frees(a), sorted_frees(b)
+        for i in range(max(len(a), len(b))):
+            if a[i : i + 1] != b[i : i + 1]:
+                return f"step {step}, event {i + 1}: measured {a[i : i + 1]}, ours {b[i : i + 1]}"
+    return ""
+
+
 def print_peers(results):
     """what others say of the requested peak of a steady step; how far off they are, and we"""
     with open(os.path.join(GOLDEN, "peers.csv")) as f:
@@ -230,23 +283,28 @@ def main(argv):
             d = dict(json.load(f), case=case)
         text, why = text_of(d, truth, texts)
         r = compare(d, text) if text else Result()
+        if text and not r.why and os.path.exists(path[:-4] + "csv") and d["strategy"] != "none":
+            r.event = compare_events(d, path[:-4] + "csv", text)
+            r.lines += [r.event] * bool(r.event)
         r.why = r.why or why
         table.setdefault(d["strategy"], []).append(r)
         results[case] = r
         if verbose and (r.why or r.lines):
             print(f"{case}: {r.why or ''}")
             print("".join("  " + line + "\n" for line in r.lines), end="")
-        failed += (bool(r.why) and bool(text)) or r.worst > 0.01
-    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8}")
+        failed += ((bool(r.why) and bool(text)) or r.worst > 0.01) + bool(r.event)
+    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8} {'events':>9}")
     passed = 0
     for strategy, rows in table.items():
         ran = [r for r in rows if not r.why]
         equal = sum(r.equal == r.figures for r in ran)
         reserved = [x for r in ran for x in r.reserved]
-        passed += sum(r.worst <= 0.01 for r in ran)
+        events = [r.event for r in ran if r.event is not None]
+        told = f"{events.count('')} of {len(events)}" if events else ""
+        passed += sum(r.worst <= 0.01 for r in ran) + events.count("")
         print(
             f"{strategy:10} {len(rows):5} {len(ran):4} {equal:5} {100 * max((r.worst for r in ran), default=0):7.3f}% "
-            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}%"
+            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}% {told:>9}"
         )
         for why in sorted({r.why for r in rows if r.why}):
             print(f"  not run: {sum(r.why == why for r in rows)}: {why}")

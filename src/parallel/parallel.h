@@ -3,10 +3,10 @@
 #include "step/step.h"
 
 /* ddp.c */
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* zero.c */
-VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
@@ -21,7 +21,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);

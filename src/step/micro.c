@@ -83,7 +83,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->r->saved_bytes = 0;
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
-  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);

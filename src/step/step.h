@@ -18,6 +18,7 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
@@ -58,6 +59,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -68,9 +70,10 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);        /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);    /* and behind it */
-  void (*backward_begin)(vram__step *s); /* leaves know how many gradients will come (deps) */
+  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
+                                                           units of them are calls */
+  void (*forward_end)(vram__step *s);                   /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
@@ -121,6 +124,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 

@@ -365,8 +365,8 @@ struct vram__step {
   const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
   void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t
-      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -807,6 +807,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
