@@ -443,7 +443,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
     VRAM__WRAPPER_DO(s, optimizing);
-    vram__optim_now(s);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
