@@ -178,6 +178,7 @@ typedef struct vram_rank_class {
   uint32_t rank; /* the first of them in its first copy; the last one there. Of */
   uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
