@@ -3457,6 +3457,7 @@ typedef struct vram_rank_class {
   uint32_t rank; /* the first of them in its first copy; the last one there. Of */
   uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
@@ -41737,6 +41738,7 @@ enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
 /* What had been counted after a micro-batch, and the state then. */
 typedef struct vram__milestone {
   uint64_t state, ids, frees, custom, retries;
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
 } vram__milestone;
 
 static vram__milestone vram__milestone_now(const vram__step *s) {
@@ -41746,6 +41748,7 @@ static vram__milestone vram__milestone_now(const vram__step *s) {
   m.frees = s->count.frees;
   m.custom = s->count.custom;
   m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
+  vram__memory_copy(m.communication, s->r->communication, sizeof m.communication);
   return m;
 }
 
@@ -41763,9 +41766,17 @@ static int vram__micro_batches_foldable(const vram__step *s) {
 static void vram__rounds_count(vram__step *s, const vram__milestone *then,
                                const vram__milestone *now, uint64_t rounds) {
   const uint64_t custom = vram__product_or_overflow(now->custom - then->custom, rounds);
+  uint32_t i;
   s->count.next_id += (now->ids - then->ids) * rounds;
   s->count.frees += (now->frees - then->frees) * rounds;
   s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *a = then->communication + i, *b = now->communication + i;
+    vram_communication *c = s->r->communication + i;
+    c->calls += (b->calls - a->calls) * rounds;
+    c->bytes += (b->bytes - a->bytes) * rounds;
+    c->sent += (b->sent - a->sent) * rounds;
+  }
   if (s->replay)
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
@@ -41793,7 +41804,8 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
+      /* those lines are run, and a wrapper synchronizes, in the last one only */
+      left = count - 1 - k - (s->g->nstep != 0 || s->wrapper);
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -45833,6 +45845,8 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -45887,6 +45901,7 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
     const vram__ddp_chunk *at = c.at + k;
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -45901,14 +45916,21 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
 /* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
    nobody needs it, and other streams still do until the next allocation. */
 static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
-  const vram_dtype hook = s->o->parallel->hook;
+  const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
+  const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  if (!hook || hook == b->dtype)
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  if (hook == b->dtype)
     return;
-  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
-                       VRAM_CATEGORY_OTHER);
+  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
+}
+
+/* all_reduce_local_used_map, behind the last bucket */
+static void vram__ddp_reduce_map(vram__step *s) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
+                    s->o->parallel->dp);
 }
 
 /* Reducer::mark_variable_ready */
@@ -45927,6 +45949,8 @@ static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
+  if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
+    vram__ddp_reduce_map(s);
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -45977,6 +46001,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
+  vram__ddp_reduce_map(s);
   d->next = d->nbucket;
 }
 
@@ -46400,6 +46425,24 @@ static void vram__zero_restore(vram__step *s) {
   vram__zero_restore_buckets(s);
 }
 
+/* _sync_params: each rank sends its parameters, or all of them at once. */
+static void vram__zero_sync(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t r, i;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+      if (!p->parameters_as_bucket_view)
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+    }
+    if (p->parameters_as_bucket_view)
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+  }
+}
+
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
@@ -46410,6 +46453,7 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->optimized = vram__zero_sync;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -48216,6 +48260,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }
@@ -48556,9 +48603,14 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_clip(s, &x);
 }
 
-/* Behind optimizer.step(): parameters are gathered in place. */
+/* Behind optimizer.step(): parameters are gathered in place. Before it ranks have told each other
+   of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
+                    d->ranks);
   vram__ds_free(s, &d->single);
   vram__ds_free(s, &d->scaled);
   vram__ds_free(s, &d->norm_before);
@@ -49829,7 +49881,7 @@ static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **lis
   uint32_t n = 0, width, i;
   const vram_param **from = list, **to = list + g->nparam;
   for (p = g->param_first; p; p = p->next)
-    if (p->kind == 0)
+    if (p->kind == VRAM__PARAM)
       list[n++] = p;
   for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
     const vram_param **swap = from;
@@ -49856,18 +49908,24 @@ static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
 /* ---- */
 
 /* Ranks of the wrapper of which each may differ, or only where rows end. */
-typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                          ? VRAM__ALL_EQUAL
-         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
-         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
-                                            : VRAM__ALL_EQUAL;
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
 }
 
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     n += vram__partition_room(g, p->dp);
   return n;
 }
@@ -49885,14 +49943,31 @@ typedef struct vram__class_list {
   uint32_t count, cap;
 } vram__class_list;
 
-static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks,
+                            uint64_t elements) {
   if (list->count < list->cap) {
     vram_rank_class *c = list->at + list->count;
     c->rank = first;
     c->last = last;
     c->ranks = ranks;
+    c->elements = elements;
   }
   list->count++;
+}
+
+/* Elements of the rows that a rank has of all parameters. */
+static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, uint32_t dp) {
+  const vram_param *q;
+  uint64_t sum = 0;
+  for (q = g->param_first; q; q = q->next) {
+    const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
+    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
+    if (q->kind == VRAM__PARAM)
+      sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
+                                                       : q->d->numel;
+  }
+  return sum;
 }
 
 static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
@@ -49908,7 +49983,7 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
     vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others);
+                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -49916,16 +49991,11 @@ static int vram__partitions_alike(const vram__partition *a, const vram__partitio
   return a->hash == b->hash && a->elements == b->elements;
 }
 
-static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
-                                       uint64_t others, vram__class_list *list) {
-  const vram_param **param = (const vram_param **)memory;
-  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
-  uint32_t n = vram__params_by_size(g, param), i, k, first;
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
   vram__partition t;
-  for (i = 0; i < p->dp; i++) {
-    heap[i].elements = heap[i].hash = 0;
-    heap[i].rank = i;
-  }
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
@@ -49937,6 +50007,48 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
       heap[heap[i].rank] = heap[i];
       heap[i] = t;
     }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
   for (i = 0; i < p->dp; i++) {
     uint64_t alike = 0;
     uint32_t last = i;
@@ -49949,7 +50061,8 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
         alike++;
         last = k;
       }
-    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others,
+                    heap[i].elements);
   }
 }
 
@@ -49968,7 +50081,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   to.count = 0;
   to.cap = cap;
   scratch = (uint8_t *)scratch + skip;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     vram__classes_by_partition(g, p, scratch, others, &to);
   else
     vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
@@ -50004,7 +50117,7 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
     for (i = 0; i < b.count; i++) {
       const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
       const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
     }
   *count = to.count;
   return VRAM_OK;
@@ -54214,6 +54327,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.parallel = NULL; /* what wraps the step is no part of a stage */
   t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
