@@ -209,8 +209,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
       vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
-                       "tensor parallelism knows no layer of this model (expected names as "
-                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+                       "tensor parallelism knows no layer of this model (expected names like "
+                       "q_proj and o_proj, wq and wo, w1 and w2)");
     if (!local->error.code)
       vram__rank_outputs(&c);
     if (!local->error.code)

@@ -17,6 +17,7 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__error_more_n(c->g, label.text, label.len);
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
+  c->g->error.column = n->line != 0;
   return 0;
 }
 
