@@ -28,3 +28,5 @@ refuse_parallel "tensor parallelism knows no layer of this model" $resnet --para
 refuse_parallel "several weights in one" tests/golden/parallel/gpt2.vram --train adamw --parallel tp=2
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
+refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3
+refuse_parallel "expert parallelism knows no experts in this model" $tiny --parallel ep=2
