@@ -106,22 +106,37 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
+static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
+  printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+         ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
+         name, p->requested_bytes, p->requested_peak_bytes, p->allocated_bytes,
+         p->allocated_peak_bytes);
+  if (replayed)
+    printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+           p->reserved_bytes, p->reserved_peak_bytes);
+  else
+    printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
+}
+
 static void json_phases(const job *j, const vram_report *r) {
+  const int first = j->spec ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD;
   int i;
   printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
-    const vram_phase_report *p = &r->phase[i];
-    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
-           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
-           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes);
-    if (r->replayed)
-      printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
-             p->reserved_bytes, p->reserved_peak_bytes);
-    else
-      printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
+  for (i = first; i <= job_last_phase(j); i++) {
+    printf("%s", i > first ? "," : "");
+    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+  }
+  if (j->spec) {
+    putchar(',');
+    json_phase(vram_phase_name(VRAM_PHASE_END), &r->phase[VRAM_PHASE_END], r->replayed);
   }
   printf("}");
+  for (i = 0; j->spec && i < VRAM_SETUP_COUNT; i++) {
+    printf("%s", i ? "," : ",\"setup\":{");
+    json_phase(vram_setup_name((vram_setup)i), &r->setup[i], r->replayed);
+  }
+  if (j->spec)
+    putchar('}');
 }
 
 static void json_parameters(const job *j, const vram_graph *g) {

@@ -445,13 +445,13 @@ void job_mode(const job *j, char *to, size_t cap) {
   }
 }
 
-/* --parallel, --rank and --step 2 come together. */
+/* --rank comes with --parallel. */
 static int job_check_parallel(job *j) {
   const uint64_t world = j->spec ? vram_parallel_world(&j->parallel) : 1;
   char expected[64];
   snprintf(expected, sizeof expected, "0 to %" PRIu64, world - 1);
-  if (!j->spec && (j->at_rank || j->nth_step))
-    return cmd_bad("an option of --parallel:", j->at_rank ? "--rank" : "--step", NULL);
+  if (!j->spec && j->at_rank)
+    return cmd_bad("an option of --parallel:", "--rank", NULL);
   if (j->at_rank >= world) {
     char rank[16];
     snprintf(rank, sizeof rank, "%" PRIu32, j->at_rank);

@@ -110,7 +110,7 @@ typedef struct vram_step_options {
      run that does not fit is played once more) */
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
-  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
+  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -126,6 +126,19 @@ typedef struct vram_phase_report {
   uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
+/* What a run with vram_step_options.parallel does before its first step. */
+#define VRAM_SETUPS(X)                                                                             \
+  X(MODEL, "model") /* the module goes to the device, */                                           \
+  X(WRAP, "wrap")   /* is wrapped, and the optimizer made */                                       \
+  X(INPUTS, "inputs")
+
+typedef enum vram_setup {
+#define VRAM__X(id, text) VRAM_SETUP_##id,
+  VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+      VRAM_SETUP_COUNT
+} vram_setup;
+
 /* lower <= what a device shows <= upper */
 typedef struct vram_bounds {
   uint64_t lower, expected, upper;
@@ -135,12 +148,13 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
-  uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
-  vram_dtype dtype;              /* the model's in this run */
-  uint64_t pinned_bytes;         /* host memory */
-  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
+  uint64_t workspace_bytes;                  /* the largest one */
+  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
+  vram_dtype dtype;                          /* the model's in this run */
+  uint64_t pinned_bytes;                     /* host memory */
+  vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
+  vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;
   uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
@@ -222,6 +236,9 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+
+/* The name of a part of the setup ("wrap"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_setup_name(vram_setup setup);
 #endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the

@@ -1,24 +1,20 @@
 /* >>parallel/wrapper    which wrapper does what, and when */
 #include "parallel/parallel.h"
 
-static const vram__wrapper vram__wrappers[VRAM_WRAPPER_COUNT] = {
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* none */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ddp */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* zero1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds3 */
-};
-
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->wrapper ? vram__wrappers + o->parallel->wrapper : NULL;
+/* Fills in the hooks of the wrapper of these options; 0: there is none. */
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (!o || !o->parallel)
+    return 0;
+  switch (o->parallel->wrapper) {
+  default:
+    return o->parallel->wrapper != VRAM_WRAPPER_NONE;
+  }
 }
 
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper *w = vram__wrapper_of(o);
+  vram__wrapper w;
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
@@ -27,9 +23,9 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
     return "tp, pp, cp and ep are not played yet";
-  if (!w)
+  if (!vram__wrapper_of(o, &w))
     return NULL;
-  if (!w->construct)
+  if (!w.construct)
     return "this wrapper is not played yet";
-  return w->refuses ? w->refuses(g, o) : NULL;
+  return w.refuses ? w.refuses(g, o) : NULL;
 }

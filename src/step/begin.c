@@ -36,6 +36,25 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
+/* A part of the setup has ended. */
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
+  vram_phase_report *r = s->setup + which;
+  if (!s->setup || s->failed)
+    return;
+  r->requested_bytes = s->count.requested;
+  r->requested_peak_bytes =
+      s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
+  r->allocated_bytes = s->count.blocks;
+  r->allocated_peak_bytes =
+      s->count.phase_peak_blocks > s->count.blocks ? s->count.phase_peak_blocks : s->count.blocks;
+  if (s->replay && !s->replay->taping) {
+    r->allocated_peak_bytes = r->reserved_peak_bytes = 0;
+    vram__replay_phase(s->replay, r);
+  }
+  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+}
+
 /* t, which wants a gradient, becomes the next leaf; says which. */
 static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
@@ -160,7 +179,7 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
     }
 }
 
-static void vram__step_put_inputs(vram__step *s) {
+VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
@@ -177,10 +196,12 @@ static void vram__step_put_inputs(vram__step *s) {
       vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
-VRAM__FN void vram__step_begin(vram__step *s) {
+/* Parameters, buffers, and what libraries keep from a step before this one. */
+VRAM__FN void vram__step_put_model(vram__step *s) {
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
@@ -200,7 +221,4 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
-  vram__step_put_inputs(s);
-  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
-    vram__leaf_spread(s, i);
 }

@@ -109,7 +109,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
+      st->out = VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))

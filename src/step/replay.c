@@ -15,8 +15,9 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
-                                   o->last_batch || o->evaluation || g->nbackward));
+  return g->nkept ||
+         (o->train && (o->parallel || o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                       o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -43,13 +44,21 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   quiet = *o;
   quiet.event = NULL;
-  quiet.keep_grads = 0;
-  quiet.accumulate = 1;
+  quiet.nodes = NULL;
+  if (o->parallel)
+    quiet.first_step = 1;
+  else {
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
+  return r ? r
+           : vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                            vram__run_after(s) |
+                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -65,6 +74,7 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
@@ -237,7 +247,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
-  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = vram__steps_before(o);
   vram__replay run;
   vram_result r;
   uint32_t i, left = 0;
@@ -254,8 +264,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.gradient = run.block + run.tape_cap;
   run.tight = tight != 0;
   s->replay = &run;
-  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+  run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
+               options.event || o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
                (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
@@ -269,13 +279,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left) |
+                           (i + 1) * (uint32_t)VRAM__RUN_NTH);
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       (before ? vram__run_after(s) : left) |
+                           (before + 1) * (uint32_t)VRAM__RUN_NTH);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */

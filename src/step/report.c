@@ -34,6 +34,15 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
+VRAM_API const char *vram_setup_name(vram_setup setup) {
+  static const char *const text[VRAM_SETUP_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)setup < VRAM_SETUP_COUNT ? text[setup] : "?";
+}
+
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;

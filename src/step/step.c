@@ -27,6 +27,18 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Steps of a run before the one that the report tells of. */
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o) {
+  vram__wrapper w;
+  uint32_t steady = 2;
+  if (!o->train || o->first_step)
+    return !o->train;
+  if (vram__wrapper_of(o, &w) && w.before)
+    steady = w.before(o);
+  return o->parallel && o->parallel->step && o->parallel->step - 1 < steady ? o->parallel->step - 1
+                                                                            : steady;
+}
+
 /* Streams that allocate: collectives of fully_shard have their own. */
 VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
   return o->parallel ? VRAM__STREAMS : 1;
@@ -97,6 +109,7 @@ static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  vram__wrapper wrapper;
   const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
@@ -126,8 +139,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
-  if (vram__wrapper_of(o) && vram__wrapper_of(o)->bytes)
-    n = vram__sum_or_overflow(n, vram__wrapper_of(o)->bytes(g, o));
+  if (vram__wrapper_of(o, &wrapper))
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -264,6 +277,32 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   }
 }
 
+/* What wraps the step, and what is known of its run: where it was in a run before. */
+static int vram__step_take_wrapper(vram__step *s) {
+  vram__wrapper w;
+  uint64_t bytes;
+  if (!s->o->parallel)
+    return VRAM_OK;
+  s->setup = (vram_phase_report *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                    VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!s->setup)
+    return VRAM_ERR_MEMORY;
+  if (s->nth == 1)
+    vram__memory_zero(s->setup, VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!vram__wrapper_of(s->o, &w))
+    return VRAM_OK;
+  bytes = w.bytes ? w.bytes(s->g, s->o) : 0;
+  s->wrapped = vram__memory_take(s->mem, &s->used, s->cap, sizeof w + bytes);
+  if (!s->wrapped)
+    return VRAM_ERR_MEMORY;
+  vram__memory_copy(s->wrapped, &w, sizeof w);
+  s->wrapper = (const vram__wrapper *)s->wrapped;
+  s->wrapped = (vram__wrapper *)s->wrapped + 1;
+  if (s->nth == 1)
+    vram__memory_zero(s->wrapped, bytes);
+  return VRAM_OK;
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -275,6 +314,9 @@ static int vram__step_take_arrays(vram__step *s) {
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
+  s->failed = (uint8_t)vram__step_take_wrapper(s);
+  if (s->failed)
+    return s->failed;
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__calls_find(s);
@@ -325,13 +367,33 @@ static int vram__step_take_arrays(vram__step *s) {
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
 
+/* The wrapper's constructor, or what it has from the step before. */
+static void vram__step_wrap(vram__step *s) {
+  const vram_phase phase = s->phase;
+  if (s->nth > 1) {
+    VRAM__WRAPPER_DO(s, restore);
+    return;
+  }
+  s->phase = VRAM_PHASE_WRAP;
+  s->cat = VRAM_CATEGORY_OTHER;
+  VRAM__WRAPPER_DO(s, construct);
+  s->phase = phase;
+  s->count.before = s->count.next_id + s->count.frees;
+}
+
 /* Everything that is there before the first event. */
 static void vram__step_put_before(vram__step *s, int dry) {
+  vram_phase_report *const setup = s->setup;
   vram__forward_leave_out(s);
   if (s->failed)
     return;
-  vram__step_begin(s);
-  VRAM__WRAPPER_DO(s, construct);
+  if (s->nth > 1)
+    s->setup = NULL; /* it was before */
+  vram__step_put_model(s);
+  vram__setup_end(s, VRAM_SETUP_MODEL);
+  if (!s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__step_wrap(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -345,6 +407,12 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__setup_end(s, VRAM_SETUP_WRAP);
+  if (s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__setup_end(s, VRAM_SETUP_INPUTS);
+  s->setup = setup;
+  s->count.peak_event = s->count.before;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -416,7 +484,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   before.blocks = s->count.blocks;
   before.upper = s->count.blocks + s->count.extra;
   vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+  if (s->count.stop_at == s->count.before + 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
@@ -454,7 +522,9 @@ static void vram__step_report(const vram__step *s) {
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
-  r->events = count->next_id + count->frees;
+  r->events = count->next_id + count->frees - count->before;
+  if (s->setup)
+    vram__memory_copy(r->setup, s->setup, sizeof r->setup);
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
@@ -488,9 +558,9 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
-  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->wrapper = vram__wrapper_of(o);
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);

@@ -44,16 +44,22 @@ enum {
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
   VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
-  VRAM__RUN_DRY = 1 << 12
+  VRAM__RUN_DRY = 1 << 12,
+  VRAM__RUN_NTH = 1 << 13 /* times the number of the step in its run; 0: nobody says */
 };
 
-/* What a wrapper of torch.distributed does around a step; NULL: nothing (parallel/wrapper.c has the
-   rows). What it keeps is s->wrapped. */
+/* What a wrapper of torch.distributed does around a step; NULL: nothing. Each strategy fills in its
+   own (parallel/wrapper.c). What it keeps is s->wrapped: `bytes` of scratch, zero before the first
+   step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
+   s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
-  void (*construct)(vram__step *s);     /* its constructor: the model is on the device, the
-                                           optimizer is not made yet */
+  uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
+                                           device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
   void (*forward_end)(vram__step *s);   /* and behind it */
@@ -67,7 +73,7 @@ typedef struct vram__wrapper {
       (s)->wrapper->hook(s);                                                                       \
   } while (0)
 
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o);
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -122,7 +128,9 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
-VRAM__FN void vram__step_begin(vram__step *s);
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
+VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
@@ -196,6 +204,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,

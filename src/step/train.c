@@ -66,7 +66,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
-  if (s->count.stop_at == 1)
+  if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);

@@ -88,7 +88,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
-  st->stream = s->stream & (VRAM__STREAMS - 1);
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;

@@ -29,8 +29,8 @@ typedef struct vram__storage {
   const vram_dims *d;
 } vram__storage;
 
-#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
-#define VRAM__STREAMS 8         /* of a device that a step may use */
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -245,6 +245,7 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t before;                      /* events before the step: of constructors */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -360,6 +361,8 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
