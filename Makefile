@@ -196,6 +196,7 @@ truth: vram
 	python3 tools/published.py
 	python3 tools/published_serve.py
 	python3 tools/published_llama.py
+	python3 tools/published_beside.py
 	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)

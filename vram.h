@@ -1853,6 +1853,7 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_collective_name VRAM__JOIN(VRAM_NAMESPACE, vram_collective_name)
 #define vram_context_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_context_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
@@ -1931,6 +1932,8 @@
 #define vram_line_name VRAM__JOIN(VRAM_NAMESPACE, vram_line_name)
 #define vram_llama VRAM__JOIN(VRAM_NAMESPACE, vram_llama)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_nccl_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_bytes)
+#define vram_nccl_communicator_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_nccl_communicator_bytes)
 #define vram_net_count VRAM__JOIN(VRAM_NAMESPACE, vram_net_count)
 #define vram_net_lower VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower)
 #define vram_net_lower_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_lower_bytes)
@@ -1947,6 +1950,9 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
+#define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -1955,6 +1961,7 @@
 #define vram_pipeline_name VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_name)
 #define vram_pipeline_order VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_order)
 #define vram_pipeline_stage VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_stage)
+#define vram_pipeline_stages VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_stages)
 #define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
 #define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
 #define vram_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pool_bytes)
@@ -1981,6 +1988,7 @@
 #define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
 #define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
 #define vram_serve VRAM__JOIN(VRAM_NAMESPACE, vram_serve)
+#define vram_setup_name VRAM__JOIN(VRAM_NAMESPACE, vram_setup_name)
 #define vram_solve VRAM__JOIN(VRAM_NAMESPACE, vram_solve)
 #define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
@@ -2566,6 +2574,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
+  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */
@@ -2844,7 +2853,9 @@ typedef enum vram_category {
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
-  X(END, "end")
+  X(END, "end")                                                                                    \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */       \
+  X(STEP, "step") /* forward and backward of all microbatches of a pipeline */
 
 typedef enum vram_phase {
 #define VRAM__X(id, text) VRAM_PHASE_##id,
@@ -3358,7 +3369,11 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint32_t stages;     /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn;  /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                          is its output */
+  vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
+                          have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
   uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
@@ -3366,6 +3381,32 @@ typedef struct vram_parallel {
   uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
+
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
 
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
@@ -3384,6 +3425,31 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
+   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
@@ -3427,8 +3493,12 @@ VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, 
                                          uint64_t bytes, vram_stage_action *list, uint32_t cap,
                                          uint32_t *count, vram_error *err);
 
+/* Stages of each rank. */
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *p);
+
 /* The k-th stage of a rank; the number of stages in all behind its last. */
 VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *p, uint32_t rank, uint32_t k);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif
 
 /* >>step ======================================================================================
@@ -3537,7 +3607,7 @@ typedef struct vram_step_options {
      run that does not fit is played once more) */
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
-  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
+  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -3553,6 +3623,19 @@ typedef struct vram_phase_report {
   uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
+/* What a run with vram_step_options.parallel does before its first step. */
+#define VRAM_SETUPS(X)                                                                             \
+  X(MODEL, "model") /* the module goes to the device, */                                           \
+  X(WRAP, "wrap")   /* is wrapped, and the optimizer made */                                       \
+  X(INPUTS, "inputs")
+
+typedef enum vram_setup {
+#define VRAM__X(id, text) VRAM_SETUP_##id,
+  VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+      VRAM_SETUP_COUNT
+} vram_setup;
+
 /* lower <= what a device shows <= upper */
 typedef struct vram_bounds {
   uint64_t lower, expected, upper;
@@ -3562,12 +3645,13 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
-  uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
-  vram_dtype dtype;              /* the model's in this run */
-  uint64_t pinned_bytes;         /* host memory */
-  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
+  uint64_t workspace_bytes;                  /* the largest one */
+  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
+  vram_dtype dtype;                          /* the model's in this run */
+  uint64_t pinned_bytes;                     /* host memory */
+  vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
+  vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;
   uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
@@ -3585,11 +3669,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -3628,7 +3714,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -3647,8 +3734,25 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
+
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+
+/* The name of a part of the setup ("wrap"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_setup_name(vram_setup setup);
 #endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
@@ -3661,6 +3765,9 @@ VRAM_API const char *vram_source_name(vram_source source);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -3686,6 +3793,7 @@ VRAM_API const char *vram_source_name(vram_source source);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
@@ -5388,15 +5496,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -5454,8 +5565,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;
@@ -5567,6 +5680,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
     VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
 
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
@@ -6169,6 +6290,42 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len) {
   while (i < VRAM_RULES_COUNT && !vram__text_is(name, len, vram_rules_name((vram_rules)i)))
     i++;
   return (vram_rules)i;
+}
+
+/* >>core/context    what a CUDA context takes of a device before any kernel is loaded */
+
+/* CUDA programming guide, compute capabilities: resident threads of a multiprocessor. */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc) {
+  return cc == 75 ? 1024 : (cc > 80 && cc < 90) || cc >= 110 ? 1536 : 2048;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+/* The driver sets local memory aside for each thread that the multiprocessors can have: a stack of
+   1 KiB (CUDA programming guide, cudaLimitStackSize) and what its own calls need, 1.5 KiB at least,
+   at most the next power of two. Beside it there is room for what a multiprocessor holds when its
+   work is put aside, registers and shared memory, at most 512 KiB, and from a module's first printf
+   and malloc on their 1 and 8 MiB (cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize).
+   Expected is a straight line through processes that only have a context, 1,900 bytes a thread and
+   29.75 MiB: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
+   tools/published_beside.csv has 25 more. */
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm) {
+  const uint64_t threads = sm * vram__device_threads(cc), driver = 31195136;
+  vram_bounds c;
+  c.lower = threads * 1536;
+  c.expected = threads * 1900 + driver;
+  c.upper = threads * 2048 + sm * (UINT64_C(512) << 10) + driver + (UINT64_C(9) << 20);
+  return c;
 }
 
 /* >>alloc    events, ledger, pool */
@@ -13126,18 +13283,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;
@@ -13186,8 +13337,8 @@ typedef struct vram__storage {
   const vram_dims *d;
 } vram__storage;
 
-#define VRAM__MOST_OUTPUTS 8191 /* of an autograd node */
-#define VRAM__STREAMS 8         /* of a device that a step may use */
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -13221,7 +13372,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -13311,7 +13463,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13402,6 +13554,7 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t before;                      /* events before the step: of constructors */
   uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
   uint64_t peak_blocks;                 /* of all phases, */
   uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
@@ -13517,6 +13670,13 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
+  void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -14026,7 +14186,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -14133,6 +14293,29 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
   }
 }
 
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
+}
+
 /* >>torch/gpu    the table of GPUs */
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
@@ -14192,7 +14375,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
     /* eight_bit */ {4096, 256, 100000}, \
     /* four_bit */ {1536, 4, 64, 256}, \
     /* context */ \
-    {1536, 1900, 31195136, 31326208, {1063256064, 1046478848, 1391460352}, \
+    {{1063256064, 1046478848, 1391460352}, \
      629145600, 363855872, 691011584, 587202560, 1992294400}, \
     /* cudnn_conv */ \
     {4, 32, 5, 4, 64, {12, 26, 0}, {{{24, 0, 0}, {12, 0, 0}}, {{96, 96, 96}, {48, 48, 0}}}, \
@@ -14646,7 +14829,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
-  st->stream = s->stream & (VRAM__STREAMS - 1);
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -14772,6 +14955,8 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
     s->r->cudnn_bytes.expected = ask;
   if (expected > s->count.peak_expected)
     s->count.peak_expected = expected < most ? expected : most;
+  if (s->brief)
+    s->brief(s, ask);
   if (s->replay && s->replay->taping)
     vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
   else if (s->replay) {
@@ -15734,7 +15919,7 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   old = st->fn;
   if (y->st) {
     st->fn = vram__grad_fn_index(s, f);
-    st->out = (uint16_t)i & VRAM__MOST_OUTPUTS;
+    st->out = i & VRAM__MOST_OUTPUTS;
     st->req = 1;
     f->refs++;
   }
@@ -17391,6 +17576,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);
@@ -36320,6 +36506,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,
@@ -36469,21 +36671,33 @@ enum {
   VRAM__RUN_AGAIN = 4,
   VRAM__RUN_RNN_CELLS = 8,
   VRAM__RUN_WORKSPACES = 16, /* times vram__step.blas_workspaces */
-  VRAM__RUN_DRY = 1 << 12
+  VRAM__RUN_DRY = 1 << 12,
+  VRAM__RUN_NTH = 1 << 13 /* times the number of the step in its run; 0: nobody says */
 };
 
-/* What a wrapper of torch.distributed does around a step; NULL: nothing (parallel/wrapper.c has the
-   rows). What it keeps is s->wrapped. */
+/* What a wrapper of torch.distributed does around a step; NULL: nothing. Each strategy fills in its
+   own (parallel/wrapper.c). What it keeps is s->wrapped: `bytes` of scratch, zero before the first
+   step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
+   s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
-  void (*construct)(vram__step *s);     /* its constructor: the model is on the device, the
-                                           optimizer is not made yet */
+  uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
-  void (*backward_end)(vram__step *s);  /* in backward's final callback */
-  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimized)(vram__step *s); /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -36492,7 +36706,16 @@ typedef struct vram__wrapper {
       (s)->wrapper->hook(s);                                                                       \
   } while (0)
 
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o);
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+/* parallel/pipe: a rank of a pipeline */
+VRAM__FN int vram__pipe_is(const vram_step_options *o);
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s);
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes);
+VRAM__FN void vram__pipe_put_inputs(vram__step *s);
+VRAM__FN void vram__pipe_play(vram__step *s);
+
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -36519,6 +36742,7 @@ VRAM__FN void vram__average_update(vram__step *s);
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
@@ -36547,7 +36771,9 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
-VRAM__FN void vram__step_begin(vram__step *s);
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
+VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
 VRAM__FN void vram__scaled_backward(vram__step *s, vram__tensor loss);
@@ -36601,6 +36827,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
@@ -36621,10 +36848,14 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules);
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o);
 VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);
@@ -38502,6 +38733,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -38509,6 +38742,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
       vram__backward_record(s, f);
   }
 }
+
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
@@ -38523,6 +38759,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 
@@ -38756,8 +38994,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -38840,7 +39078,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -39470,7 +39711,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
+      st->out = VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))
@@ -39881,6 +40122,25 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   s->node = NULL;
 }
 
+/* A part of the setup has ended. */
+VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
+  vram_phase_report *r = s->setup + which;
+  if (!s->setup || s->failed)
+    return;
+  r->requested_bytes = s->count.requested;
+  r->requested_peak_bytes =
+      s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
+  r->allocated_bytes = s->count.blocks;
+  r->allocated_peak_bytes =
+      s->count.phase_peak_blocks > s->count.blocks ? s->count.phase_peak_blocks : s->count.blocks;
+  if (s->replay && !s->replay->taping) {
+    r->allocated_peak_bytes = r->reserved_peak_bytes = 0;
+    vram__replay_phase(s->replay, r);
+  }
+  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+}
+
 /* t, which wants a gradient, becomes the next leaf; says which. */
 static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   const uint32_t i = s->leaf.count++;
@@ -39951,8 +40211,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -39960,12 +40223,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -40005,9 +40270,13 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
     }
 }
 
-static void vram__step_put_inputs(vram__step *s) {
+VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
+  if (s->pipe) {
+    vram__pipe_put_inputs(s);
+    return;
+  }
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
@@ -40022,10 +40291,12 @@ static void vram__step_put_inputs(vram__step *s) {
       vram__leaf_new_value(s, &t);
     vram__variable_name(s, v, t);
   }
+  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
+    vram__leaf_spread(s, i);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
-VRAM__FN void vram__step_begin(vram__step *s) {
+/* Parameters, buffers, and what libraries keep from a step before this one. */
+VRAM__FN void vram__step_put_model(vram__step *s) {
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o;
@@ -40035,6 +40306,8 @@ VRAM__FN void vram__step_begin(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;
@@ -40045,9 +40318,6 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
-  vram__step_put_inputs(s);
-  for (i = 0; (s->leaf.cast || s->leaf.inner) && i < s->leaf.count; i++)
-    vram__leaf_spread(s, i);
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -40416,7 +40686,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
-  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }
@@ -40653,7 +40922,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
   s->count.at_peak = 1;
-  if (s->count.stop_at == 1)
+  if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
@@ -40739,6 +41008,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
+  if (s->wrapper && s->wrapper->optim_params)
+    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -40910,7 +41181,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (s->leaf.accumulated)
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
+          ? s->leaf.parameters
+          : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
 }
 
@@ -41409,14 +41682,20 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
+VRAM_API const char *vram_setup_name(vram_setup setup) {
+  static const char *const text[VRAM_SETUP_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)setup < VRAM_SETUP_COUNT ? text[setup] : "?";
+}
+
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -41425,12 +41704,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
+}
+
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
 }
 
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
@@ -41453,10 +41737,12 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }
 
@@ -41734,8 +42020,9 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
-                                   o->last_batch || o->evaluation || g->nbackward));
+  return g->nkept ||
+         (o->train && (o->parallel || o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                       o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -41762,13 +42049,21 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   quiet = *o;
   quiet.event = NULL;
-  quiet.keep_grads = 0;
-  quiet.accumulate = 1;
+  quiet.nodes = NULL;
+  if (o->parallel)
+    quiet.first_step = 1;
+  else {
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
+  return r ? r
+           : vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                            vram__run_after(s) |
+                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -41784,6 +42079,7 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
@@ -41956,7 +42252,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
-  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = vram__steps_before(o);
   vram__replay run;
   vram_result r;
   uint32_t i, left = 0;
@@ -41973,8 +42269,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.gradient = run.block + run.tape_cap;
   run.tight = tight != 0;
   s->replay = &run;
-  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+  run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
+               options.event || o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
                (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
@@ -41988,13 +42284,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left) |
+                           (i + 1) * (uint32_t)VRAM__RUN_NTH);
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       (before ? vram__run_after(s) : left) |
+                           (before + 1) * (uint32_t)VRAM__RUN_NTH);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -42031,7 +42330,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -42041,12 +42340,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;
@@ -42070,7 +42369,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + g->in_flight * 2;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42078,6 +42377,18 @@ VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_optio
 VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   const uint64_t n = (uint64_t)g->nparam * 24 + (uint64_t)g->nvalue * 8 + (uint64_t)g->nnode * 24;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
+}
+
+/* Steps of a run before the one that the report tells of. */
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o) {
+  vram__wrapper w;
+  uint32_t steady = 2;
+  if (!o->train || o->first_step)
+    return !o->train;
+  if (vram__wrapper_of(o, &w) && w.before)
+    steady = w.before(o);
+  return o->parallel && o->parallel->step && o->parallel->step - 1 < steady ? o->parallel->step - 1
+                                                                            : steady;
 }
 
 /* Streams that allocate: collectives of fully_shard have their own. */
@@ -42150,6 +42461,7 @@ static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  vram__wrapper wrapper;
   const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
@@ -42170,7 +42482,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + g->in_flight * VRAM__SLOT_BYTES +
        vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8) + g->ncache * UINT64_C(256);
   if (g->nmade)
@@ -42179,8 +42491,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
-  if (vram__wrapper_of(o) && vram__wrapper_of(o)->bytes)
-    n = vram__sum_or_overflow(n, vram__wrapper_of(o)->bytes(g, o));
+  if (vram__wrapper_of(o, &wrapper))
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42195,6 +42507,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = vram__step_graph_bytes(g, o);
+  if (vram__pipe_is(o))
+    return vram__pipe_bytes(g, o, n);
   if (o && o->train && o->last_batch)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
@@ -42246,18 +42560,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -42266,7 +42568,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -42317,6 +42619,32 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   }
 }
 
+/* What wraps the step, and what is known of its run: where it was in a run before. */
+static int vram__step_take_wrapper(vram__step *s) {
+  vram__wrapper w;
+  uint64_t bytes;
+  if (!s->o->parallel)
+    return VRAM_OK;
+  s->setup = (vram_phase_report *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                    VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!s->setup)
+    return VRAM_ERR_MEMORY;
+  if (s->nth == 1)
+    vram__memory_zero(s->setup, VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!vram__wrapper_of(s->o, &w))
+    return VRAM_OK;
+  bytes = w.bytes ? w.bytes(s->g, s->o) : 0;
+  s->wrapped = vram__memory_take(s->mem, &s->used, s->cap, sizeof w + bytes);
+  if (!s->wrapped)
+    return VRAM_ERR_MEMORY;
+  vram__memory_copy(s->wrapped, &w, sizeof w);
+  s->wrapper = (const vram__wrapper *)s->wrapped;
+  s->wrapped = (vram__wrapper *)s->wrapped + 1;
+  if (s->nth == 1)
+    vram__memory_zero(s->wrapped, bytes);
+  return VRAM_OK;
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -42328,6 +42656,9 @@ static int vram__step_take_arrays(vram__step *s) {
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
+  s->failed = (uint8_t)vram__step_take_wrapper(s);
+  if (s->failed)
+    return s->failed;
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__calls_find(s);
@@ -42378,13 +42709,33 @@ static int vram__step_take_arrays(vram__step *s) {
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
 
+/* The wrapper's constructor, or what it has from the step before. */
+static void vram__step_wrap(vram__step *s) {
+  const vram_phase phase = s->phase;
+  if (s->nth > 1) {
+    VRAM__WRAPPER_DO(s, restore);
+    return;
+  }
+  s->phase = VRAM_PHASE_WRAP;
+  s->cat = VRAM_CATEGORY_OTHER;
+  VRAM__WRAPPER_DO(s, construct);
+  s->phase = phase;
+  s->count.before = s->count.next_id + s->count.frees;
+}
+
 /* Everything that is there before the first event. */
 static void vram__step_put_before(vram__step *s, int dry) {
+  vram_phase_report *const setup = s->setup;
   vram__forward_leave_out(s);
   if (s->failed)
     return;
-  vram__step_begin(s);
-  VRAM__WRAPPER_DO(s, construct);
+  if (s->nth > 1)
+    s->setup = NULL; /* it was before */
+  vram__step_put_model(s);
+  vram__setup_end(s, VRAM_SETUP_MODEL);
+  if (!s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__step_wrap(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -42398,6 +42749,13 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__setup_end(s, VRAM_SETUP_WRAP);
+  if (s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__setup_end(s, VRAM_SETUP_INPUTS);
+  s->setup = setup;
+  s->count.peak_event = s->count.before;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -42415,8 +42773,12 @@ typedef struct vram__step_before {
 static void vram__step_play_one(vram__step *s, const vram__step_before *before,
                                 const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s, last);
+  vram__phase_end(s, s->pipe ? VRAM_PHASE_STEP : VRAM_PHASE_FORWARD);
+  if (s->pipe) {
+    vram__pipe_play(s);
+    vram__phase_end(s, VRAM_PHASE_OPTIMIZER);
+  } else
+    vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
@@ -42469,7 +42831,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   before.blocks = s->count.blocks;
   before.upper = s->count.blocks + s->count.extra;
   vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+  if (s->count.stop_at == s->count.before + 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
@@ -42503,21 +42865,25 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
-  r->events = count->next_id + count->frees;
+  r->events = count->next_id + count->frees - count->before;
+  if (s->setup)
+    vram__memory_copy(r->setup, s->setup, sizeof r->setup);
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
 }
 
-/* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the
-   caller has set them; how: bits of VRAM__RUN_. */
-VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
-                                    uint32_t how) {
+/* Sets s up for a run. s->replay, s->cuts, s->pipe and of s->count what concerns the live set are
+   as the caller has set them; how: bits of VRAM__RUN_. */
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how) {
+  struct vram__pipe *const pipe = s->pipe;
   vram_live *const live = s->count.live;
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
@@ -42532,6 +42898,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
+  s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
   s->g = g;
@@ -42541,15 +42908,25 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
-  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->wrapper = vram__wrapper_of(o);
-  if (!vram__step_take_scratch(s, scratch, scratch_bytes))
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  if (!vram__step_take_scratch(s, scratch, scratch_bytes)) {
+    s->failed = VRAM_ERR_MEMORY;
     return VRAM_ERR_MEMORY;
+  }
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
-  if (!s->failed)
-    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
+  return (vram_result)s->failed;
+}
+
+/* One run of a step, see above. */
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
+                                    uint32_t how) {
+  if (vram__step_set_up(g, o, scratch, scratch_bytes, report, s, how))
+    return (vram_result)s->failed;
+  vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
   if (how & VRAM__RUN_DRY) {
@@ -42629,9 +43006,14 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
-  if (s.problem)
+  if (!s.problem && vram__pipe_is(o))
+    r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
+  else if (!s.problem)
+    r = VRAM_OK;
+  if (r)
     vram__memory_zero(report, sizeof *report);
   else if (o->replay)
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
@@ -42659,7 +43041,11 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   if (vram__step_misuse(g, &silent, &r))
+    return r;
+  if (vram__pipe_is(&silent) &&
+      (r = vram__pipe_begin(&g, &silent, &scratch, &scratch_bytes, &s)) != VRAM_OK)
     return r;
   s.count.live = list;
   s.count.live_cap = cap;
@@ -42822,6 +43208,24 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
 /* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
@@ -42905,6 +43309,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -43260,6 +43666,15 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
 /* >>parallel/order    what a rank of a pipeline does, and in which order
@@ -43903,45 +44318,3934 @@ VRAM_API vram_result vram_pipeline_order(const vram_parallel *parallel, uint32_t
   return VRAM_OK;
 }
 
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *parallel) {
+  vram__pipeline p;
+  vram__pipeline_of(parallel, &p);
+  return p.local;
+}
+
 VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t rank, uint32_t k) {
   vram__pipeline p;
   vram__pipeline_of(parallel, &p);
   return k < p.local ? vram__pipeline_stage(&p, rank, k) : p.stages;
 }
 
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (round)
+    name.round = round->round + 1;
+  else
+    name.span.len = vram__unit_prefix(label);
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}
+
+/* >>parallel/fsdp    what fully_shard keeps */
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);
+
+/* >>parallel/fsdp    fully_shard: parameters are gathered for a unit at a time
+   (torch/distributed/fsdp/_fully_shard: _fsdp_state.py, _fsdp_param_group.py, _fsdp_param.py,
+   _fsdp_collectives.py, to whose functions names here refer) */
+
+/* Bytes of the parameter's elements while it is gathered. */
+static uint32_t vram__fsdp_item(const vram__fsdp *d, const vram__fsdp_param *f) {
+  return vram__dtype_size(d->mp ? d->mp : f->dtype);
+}
+
+/* What copies of parts need a table for: 2,048 bytes are one block's. */
+static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
+  return vram__div_up_u64(bytes, 2048 * each);
+}
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old_cat = s->cat, old_stream = s->stream;
+  uint32_t slot;
+  s->cat = cat;
+  s->stream = stream;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old_cat;
+  s->stream = old_stream;
+  return slot;
+}
+
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__fsdp_free(s, &slot);
+}
+
+/* ---- gathering */
+
+/* Ranks that hold the group's parameters now. */
+static uint32_t vram__fsdp_ranks(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? d->post : d->shards;
+}
+
+/* Elements of this rank's part of them. */
+static uint64_t vram__fsdp_part(const vram__fsdp *d, const vram__fsdp_group *g,
+                                const vram__fsdp_param *f) {
+  return g->state == VRAM__FSDP_POST_FORWARD ? f->padded * d->shards / d->post : f->padded;
+}
+
+/* _get_param_all_gather_inputs with the shards on the host: one copy of each goes to the device,
+   and is cast there. They go from the last to the first. */
+static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
+                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    f->post = stored;
+    if (d->mp && d->mp != f->dtype) {
+      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                               VRAM__FSDP_GATHER);
+      vram__fsdp_free(s, &stored);
+    }
+  }
+  return 0;
+}
+
+static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp && g->first < g->end && d->mp != d->param[g->first].dtype;
+}
+
+/* FSDPParamGroup.unshard, foreach_all_gather */
+static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
+  uint64_t bytes = 0;
+  uint32_t i, flat = 0;
+  if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
+    return;
+  if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
+    g->gathered = VRAM__OWN_WEIGHTS;
+    return;
+  }
+  for (i = g->first; i < g->end; i++)
+    bytes += vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i);
+  if (upload)
+    vram__fsdp_upload(s, g);
+  else if (vram__fsdp_casts(d, g) && !d->offload)
+    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
+  vram__fsdp_free(s, &flat);
+  for (i = g->end; upload && i-- > g->first;)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
+   bytes, at most twice as many blocks as the device runs at once; several tiles go to one block. */
+static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t ranks = vram__fsdp_ranks(d, g);
+  const uint64_t most = (uint64_t)s->device.sm * s->device.threads / 128 * 2;
+  uint64_t blocks = 0, each = 1, root;
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), 1);
+  each = vram__div_up_u64(blocks * ranks, most);
+  each += !each;
+  for (root = 1; root * root < each && root < ranks;) /* tiles along the ranks, the others along */
+    root++;                                           /* the part */
+  each = vram__div_up_u64(each, root);
+  for (blocks = 0, i = g->first; i < g->end; i++)
+    blocks += vram__fsdp_blocks(
+        vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
+  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+}
+
+/* FSDPParamGroup.wait_for_unshard */
+static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t ranks = vram__fsdp_ranks(d, g);
+  uint32_t i, cast = 0;
+  if (!g->gathered)
+    return;
+  if (g->training == VRAM__FSDP_FORWARD)
+    vram__fsdp_free(s, &d->kept);
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
+      uint32_t before = cast;
+      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp_free(s, &before);
+    }
+    if (!f->whole)
+      f->whole =
+          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+  }
+  vram__fsdp_free(s, &cast);
+  if (ranks > 1)
+    vram__fsdp_split_table(s, g);
+  else
+    g->gathered = 0;
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+  g->state = VRAM__FSDP_WHOLE;
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+    d->kept = g->gathered;
+    g->gathered = 0;
+  } else
+    vram__fsdp_free(s, &g->gathered);
+}
+
+/* FSDPParamGroup.reshard */
+static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const int forward = g->training == VRAM__FSDP_FORWARD;
+  const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
+  uint32_t i;
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (post)
+      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                               VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &f->whole);
+  }
+  g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
+}
+
+/* The units in front of unit k, or behind it, that are gathered ahead of time. */
+static void vram__fsdp_prefetch(vram__step *s, uint32_t k, int forward) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 1; i <= s->o->parallel->prefetch && k; i++) {
+    if (forward ? k + i >= d->ngroup : i >= k)
+      return;
+    vram__fsdp_unshard(s, d->group + (forward ? k + i : k - i));
+  }
+}
+
+/* Did the caller say which units are gathered ahead in backward? (FSDPState._pre_backward) */
+static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
+  return s->o->parallel->prefetch && k > 1;
+}
+
+/* ---- forward */
+
+/* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
+         x.dt != d->mp;
+}
+
+/* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
+   had. */
+static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t i;
+  for (i = 0; i < g->nin && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    g->given[i] = *t;
+    *t =
+        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+  }
+}
+
+static void vram__fsdp_register(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  if (g->first == g->end || !s->grad)
+    return;
+  for (i = 0; i < g->nin; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (!n || !(f = vram__tape_record_raw(s, VRAM__K_unit, n, n, 0)))
+    return;
+  f->aux = k;
+  for (i = n = 0; i < g->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t, y;
+    if (!vram__tensor_wants_grad(s, *t))
+      continue;
+    vram__tape_edge_from(s, f, n, *t);
+    y = vram__tensor_alias(s, *t, t->d);
+    vram__grad_fn_set_output(s, f, n++, &y);
+    vram__tensor_release(s, *t);
+    *t = y;
+  }
+}
+
+static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  uint32_t i;
+  for (i = g->nin; i-- > 0;) { /* a tuple lets go of its last one first */
+    vram__tensor *t = &s->variable[s->name_of[g->in[i]->index]].t;
+    vram__tensor_release(s, *t);
+    *t = g->given[i];
+  }
+}
+
+/* FSDPState._pre_forward */
+static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__fsdp_take_inputs(s, k);
+  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_register(s, k);
+  vram__fsdp_prefetch(s, k, 1);
+}
+
+/* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
+static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram__tensor t = s->variable[s->name_of[v->index]].t;
+  const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
+  if (!vram__is_grad_fn(fn))
+    return;
+  if (d->nhook == d->hook_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__grad_fn_at(s, fn)->hooked = 1;
+  d->hook[d->nhook].fn = fn;
+  d->hook[d->nhook++].group = k;
+}
+
+/* FSDPState._post_forward */
+static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first < g->end) {
+    vram__fsdp_reshard(s, g);
+    d->order[d->norder++] = k;
+    g->at = d->norder;
+  }
+  g->training = VRAM__FSDP_IDLE;
+}
+
+/* The unit returns: its caller gets the outputs, and what ended in it ends now. */
+static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const vram_value *last = NULL;
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_post_forward(s, k);
+  for (n = g->run.first; n != g->run.last->next && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last > g->run.last->index && s->name_of[n->out[i].index] != s->g->nvalue) {
+        last = &n->out[i];
+        vram__fsdp_hook_on(s, last, k);
+      }
+  vram__fsdp_return_inputs(s, k);
+  if (last) {
+    const vram__tensor old = d->output;
+    d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
+    if (old.d)
+      vram__tensor_release(s, old);
+  }
+  for (i = 0; i < g->ndropped; i++)
+    vram__variable_unname(s, g->dropped[i]);
+}
+
+/* The module's forward: units are called, the root does what is between them. */
+VRAM__FN void vram__fsdp_forward(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n = s->g->first, *end;
+  uint32_t k, at = 0, behind;
+  for (k = 1; n && !s->failed; n = end) {
+    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
+    for (behind = at;
+         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
+      behind = s->call.range[behind].behind;
+    if (unit) {
+      s->node = n;
+      vram__fsdp_pre_forward(s, k);
+      s->outside = n->index + 1;
+    }
+    if (!s->failed)
+      vram__checkpoint_parts(s, n, end, at, behind);
+    s->outside = 0;
+    if (unit && !s->failed)
+      vram__fsdp_unit_end(s, k++);
+    at = behind;
+  }
+}
+
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+  d->nhook = d->norder = 0;
+  d->output.d = NULL;
+  vram__fsdp_pre_forward(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (d->output.d)
+    vram__tensor_release(s, d->output);
+  d->output.d = NULL;
+  vram__fsdp_post_forward(s, 0);
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+        vram__fsdp_hook_on(s, n->out + i, 0);
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+/* ---- backward */
+
+/* The dtype in which gradients arrive: that in which they are made, which a further one is added
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (l)
+      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
+                                                                                             : wait;
+  }
+}
+
+/* FSDPParamGroup.pre_backward */
+static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
+    return;
+  g->training = VRAM__FSDP_PRE_BACKWARD;
+  vram__fsdp_unshard(s, g);
+  vram__fsdp_wait(s, g);
+  vram__fsdp_expect(s, g);
+  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
+    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->at = 0;
+}
+
+/* The record fn, which made outputs of units, is about to run backward. */
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nhook && !s->failed; i++)
+    if (d->hook[i].fn == fn) {
+      vram__fsdp_pre_backward_of(s, d->hook[i].group);
+      if (vram__fsdp_prefetches(s, d->hook[i].group))
+        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+    }
+}
+
+/* The gradients that wait for a later micro-batch do so in their own dtype. */
+static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+      continue;
+    {
+      const vram__tensor old = l->grad;
+      const uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_GRADIENTS;
+      l->grad = vram__tensor_empty(s, old.d, wait);
+      s->cat = cat;
+      vram__tensor_release(s, old);
+    }
+  }
+  vram__fsdp_reshard(s, g);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
+   (aten/src/ATen/native/cuda/TensorShape.cu) */
+static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
+                              uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = d->param[g->first].dtype, dt = d->reduce ? d->reduce : stored;
+  const uint8_t reduce = vram__fsdp_stream(d, VRAM__FSDP_REDUCE);
+  const uint8_t last = vram__fsdp_last_stream(d, stored);
+  const uint64_t bytes = elements * vram__dtype_size(dt);
+  uint32_t i, out, grad;
+  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->end; i-- > g->first;) {
+    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
+    if (l && l->grad.d) {
+      vram__tensor_release(s, l->grad);
+      l->grad = vram__tensor_none();
+      l->let_go = d->param[i].had = 1;
+    }
+  }
+  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
+  if (dt != stored) {
+    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    if (d->copies > 1)
+      g->reduced = out;
+    else
+      vram__fsdp_free(s, &out);
+  }
+  if (d->offload || g->grad) /* on the host, or added to what is there */
+    vram__fsdp_free(s, &grad);
+  else {
+    g->grad = grad;
+    g->grad_bytes = elements * vram__dtype_size(stored);
+  }
+}
+
+/* FSDPParamGroup.post_backward */
+static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  uint64_t elements = 0, blocks = 0;
+  uint32_t i, n = 0;
+  if (g->first == g->end)
+    return;
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  if (!s->last_batch) {
+    vram__fsdp_leave(s, g);
+    return;
+  }
+  vram__fsdp_reshard(s, g);
+  vram__fsdp_free(s, &d->input);
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
+      continue;
+    n++;
+    elements += f->padded;
+    blocks += vram__fsdp_blocks(f->padded * vram__dtype_size(d->reduce ? d->reduce : f->dtype), 1);
+  }
+  if (!n)
+    return;
+  vram__fsdp_free(s, &g->reduced);
+  vram__fsdp_reduce(s, g, n, elements, blocks);
+}
+
+/* RegisterPostBackwardFunction.backward: the gradients of the unit's inputs are there. */
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
+  vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
+}
+
+/* FSDPState._root_post_backward_final_callback */
+VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_free(s, &d->group[k].reduced);
+    vram__fsdp_free(s, &d->group[k].gathered);
+    d->group[k].at = 0;
+  }
+  vram__fsdp_free(s, &d->kept);
+  vram__fsdp_free(s, &d->input);
+}
+
+/* ---- the optimizer, and from step to step */
+
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+/* The gradients stay to the next step. */
+VRAM__FN void vram__fsdp_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].grad_block = d->group[k].grad ? vram__slot_at(s, d->group[k].grad)->block : 0;
+}
+
+VRAM__FN void vram__fsdp_optimized(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  s->r->gradients_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].had)
+      s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
+  if (d->offload) /* CPUOffloadPolicy pins what lies on the host */
+    s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
+}
+
+/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, n = 0;
+  for (i = 0; i < d->nparam; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    if (f->leaf == VRAM__FSDP_NONE || d->offload)
+      continue;
+    if (with_grad && !s->leaf.at[f->leaf].let_go &&
+        !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
+      continue;
+    p[n].numel = f->local;
+    p[n].ndim = f->p->d->ndim;
+    p[n].size = f->size;
+    p[n].dtype = f->dtype;
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+/* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
+   (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
+
+static uint64_t vram__fsdp_rows(const vram_param *p, uint32_t shards) {
+  return vram__div_up_u64((uint64_t)p->d->v[0], shards);
+}
+
+static uint64_t vram__fsdp_padded(const vram_param *p, uint32_t shards) {
+  const uint64_t d0 = (uint64_t)p->d->v[0];
+  return d0 ? p->d->numel / d0 * vram__fsdp_rows(p, shards) : 0;
+}
+
+/* torch.chunk along the first axis: the last ranks may have fewer rows, or none. */
+static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank) {
+  const vram_dims *d = f->p->d;
+  const uint64_t rows = vram__fsdp_rows(f->p, shards), d0 = (uint64_t)d->v[0];
+  const uint64_t begin = rows * rank < d0 ? rows * rank : d0;
+  const uint64_t mine = d0 - begin < rows ? d0 - begin : rows;
+  uint32_t i;
+  f->padded = vram__fsdp_padded(f->p, shards);
+  f->local = d0 ? d->numel / d0 * mine : 0;
+  for (i = 0; i < d->ndim; i++)
+    f->size[i] = i ? d->v[i] : (int64_t)mine;
+}
+
+/* ---- which unit has which parameter */
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(units, n);
+    count += run.is_unit;
+    n = run.last->next;
+  }
+  return count;
+}
+
+static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
+
+/* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
+static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const vram_node *n;
+  uint64_t in = g->ninput;
+  for (n = g->first; n; n = n->next)
+    in += n->nin;
+  return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
+         in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
+}
+
+/* What comes one after the other in the wrapper's memory. */
+static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
+  uint8_t *at = (uint8_t *)s->wrapped + *used;
+  *used += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* The unit that each parameter is used in, 0: several, or outside of them. */
+static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
+  const vram_node *n = s->g->first;
+  uint32_t i, k = 1;
+  for (i = 0; i < s->g->nparam; i++)
+    owner[i] = VRAM__FSDP_NONE;
+  for (; n; n = n->next) {
+    const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
+    for (i = 0; i < n->nparam; i++) {
+      uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
+      if (to)
+        *to = *to == VRAM__FSDP_NONE || *to == (inside ? k : 0) ? inside ? k : 0 : 0;
+    }
+    k += inside && n == d->group[k].run.last;
+  }
+}
+
+/* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
+static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t k, leaf;
+  const vram_param *p;
+  for (k = 0; k < d->ngroup; k++) {
+    d->group[k].first = d->nparam;
+    for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
+      vram__fsdp_param *f = d->param + d->nparam;
+      if (p->kind == VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
+        continue;
+      vram__memory_zero(f, sizeof *f);
+      f->p = p;
+      f->leaf = p->kind == VRAM__PARAM ? leaf : VRAM__FSDP_NONE;
+      f->group = k;
+      f->dtype = vram__param_dtype(s, p);
+      vram__fsdp_shard(f, d->shards, rank);
+      d->nparam++;
+    }
+    d->group[k].end = d->nparam;
+  }
+}
+
+/* The values from outside that the unit uses, and those whose last line is in it. */
+static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
+                                  uint64_t *used) {
+  vram__fsdp_group *g = d->group + k;
+  const vram_node *n, *end = k ? g->run.last->next : NULL;
+  const uint32_t from = k ? g->run.first->index : 0, to = k ? g->run.last->index : UINT32_MAX;
+  const vram_value **at;
+  uint32_t i, j, m;
+  g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (i = 0; !k && i < s->g->ninput; i++)
+    at[g->nin++] = s->g->input[i];
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+        seen[v->index] = k;
+        at[g->nin++] = v;
+      }
+    }
+  vram__fsdp_take(s, used, g->nin * sizeof *at);
+  g->given = (vram__tensor *)vram__fsdp_take(s, used, g->nin * sizeof *g->given);
+  g->dropped = at = (const vram_value **)vram__fsdp_take(s, used, 0);
+  for (n = k ? g->run.first : NULL; n != end; n = n->next)
+    for (i = 0; i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
+          (s->call.nrange && vram__step_is_captured(v)))
+        continue;
+      for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
+        ;
+      if (j && at[j - 1] == v)
+        continue;
+      for (m = g->ndropped++; m > j; m--)
+        at[m] = at[m - 1];
+      at[j] = v;
+    }
+  vram__fsdp_take(s, used, g->ndropped * sizeof *at);
+}
+
+/* Everything that stays as it is from one step to the next. */
+static void vram__fsdp_make(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const vram_words units = vram__fsdp_words(s->o);
+  const vram_node *n = s->g->first;
+  uint64_t used = (sizeof *d + 7) / 8 * 8;
+  uint32_t *owner, k, i;
+  vram__memory_zero(d, sizeof *d);
+  d->shards = p->dp ? p->dp : 1;
+  d->copies = p->copies ? p->copies : 1;
+  d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
+  d->mp = p->mp;
+  d->reduce = p->reduce;
+  d->offload = p->cpu_offload;
+  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
+  d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
+  d->hook_room = 2 * s->g->nvalue;
+  d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
+  owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
+  vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
+  for (k = 1; n; n = n ? n->next : NULL) {
+    const vram__unit_run run = vram__units_run(units, n);
+    if (run.is_unit)
+      d->group[k++].run = run;
+    n = run.last;
+  }
+  for (k = 0; k < d->ngroup; k++)
+    d->group[k].reshard =
+        (uint8_t)(p->reshard == VRAM_RESHARD_DEFAULT ? k ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER
+                  : p->reshard == VRAM_RESHARD_RANKS && d->post == d->shards ? VRAM_RESHARD_ALWAYS
+                                                                             : p->reshard);
+  vram__fsdp_owners(s, d, owner);
+  vram__fsdp_put_params(s, d, owner);
+  for (i = 0; i < s->g->nvalue; i++)
+    owner[i] = 0;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_put_values(s, d, k, owner, &used);
+}
+
+/* ---- construction */
+
+/* module.to(device): children first, so the root's own come last. */
+static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+  uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
+  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const vram_param *p;
+  vram__fsdp_owners(s, d, owner);
+  for (k = 1; k <= d->ngroup; k++) {
+    const uint32_t at = k % d->ngroup;
+    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      d->param[i].whole =
+          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+    }
+    for (p = s->g->param_first; p; p = p->next) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (p->kind != VRAM__BUFFER ||
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
+        continue;
+      vram__total_add(o->all + 1, bytes);
+      if (s->replay && s->replay->fresh == 2) {
+        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+        vram__replay_get(s, bytes, 0);
+      }
+    }
+  }
+}
+
+/* What of the module is on the device: buffers, and whole parameters before the first step, shards
+   later. */
+static void vram__fsdp_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  if (s->nth == 1)
+    vram__fsdp_make(s);
+  s->unit_backward = vram__fsdp_post_backward;
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
+    f->whole = f->post = f->shard = f->had = 0;
+    o->params_bytes += bytes;
+    if (d->offload)
+      continue;
+    if (s->nth > 1)
+      vram__total_add(o->all, bytes);
+    if (f->leaf != VRAM__FSDP_NONE)
+      vram__total_add(&o->trainable, f->local * vram__dtype_size(f->dtype));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+/* fully_shard of one group: FSDPParam._init_sharded_param; what was there before goes when the call
+   returns. */
+static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    if (d->offload)
+      vram__fsdp_free(s, &f->shard);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].whole);
+}
+
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    s->node = f->p->node;
+    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+}
+
+static void vram__fsdp_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 1; k <= d->ngroup; k++)
+    if (s->o->parallel->meta)
+      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+    else
+      vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
+  s->node = NULL;
+}
+
+/* What the step before left: a storage of gradients for each group that had some. */
+static void vram__fsdp_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->kept = d->input = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->reduced = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- what fully_shard refuses */
+
+static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const uint32_t shards = p->dp ? p->dp : 1;
+  const vram_param *q;
+  if (!o->train)
+    return "fully_shard is played for training";
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+    return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
+    return "If passing reshard_after_forward as an int, it should be a factor of the shards";
+  for (q = g->param_first; q; q = q->next) {
+    uint64_t weight;
+    if (q->kind == VRAM__BUFFER)
+      continue;
+    if (!q->d->ndim)
+      return "Shard dim 0 is invalid for 0D tensor";
+    if (!(q->d->flags & VRAM__CONTIG))
+      return "FSDP does not support non-contiguous parameters yet";
+    if (vram__param_quantised(q, &weight))
+      return "fully_shard of quantised weights is not played";
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      return "fully_shard of recurrent nets is not played: their weights are one tensor";
+  }
+  return NULL;
+}
+
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp_refuses;
+  w->put = vram__fsdp_put;
+  w->construct = vram__fsdp_construct;
+  w->restore = vram__fsdp_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp_zero_grad;
+  w->forward_begin = vram__fsdp_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optim_params = vram__fsdp_optim_params;
+  w->optimized = vram__fsdp_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
-static const vram__wrapper vram__wrappers[VRAM_WRAPPER_COUNT] = {
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* none */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ddp */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* zero1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* fsdp2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds1 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds2 */
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}, /* ds3 */
-};
-
-VRAM__FN const vram__wrapper *vram__wrapper_of(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->wrapper ? vram__wrappers + o->parallel->wrapper : NULL;
+/* Fills in the hooks of the wrapper of these options; 0: there is none. */
+VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (!o || !o->parallel)
+    return 0;
+  switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
+    return 1;
+  default:
+    return o->parallel->wrapper != VRAM_WRAPPER_NONE;
+  }
 }
 
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper *w = vram__wrapper_of(o);
+  vram__wrapper w;
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
-  if (!w)
+  if (o->parallel->tp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "tp, cp and ep are not played yet";
+  if (!vram__wrapper_of(o, &w))
     return NULL;
-  if (!w->construct)
+  if (!w.construct)
     return "this wrapper is not played yet";
-  return w->refuses ? w->refuses(g, o) : NULL;
+  return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/pipe    stages of a pipeline, and what a microbatch does on one */
+
+/* A value that goes from one stage to the next. */
+typedef struct vram__handover {
+  const vram_value *value; /* of the whole model */
+  const vram_dims *d;
+  vram_dtype dt;
+  uint8_t grad; /* it wants a gradient, which comes back */
+} vram__handover;
+
+/* What happens in a part: an allocation is the part's next id. */
+enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+
+typedef struct vram__part_event {
+  uint64_t bytes;
+  const vram_node *node;
+  uint32_t id; /* see VRAM__ID_ */
+  uint8_t kind, cat, stream;
+  uint8_t kept; /* whoever plays the part holds it, too */
+} vram__part_event;
+
+/* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
+   behind it; those of the first microbatch's (casts of weights). In lists of what a part gives also
+   the inputs of the stage. */
+#define VRAM__ID_FORWARD (UINT32_C(1) << 30)
+#define VRAM__ID_FIRST (UINT32_C(2) << 30)
+#define VRAM__ID_INPUT (UINT32_C(3) << 30)
+#define VRAM__ID_NONE UINT32_MAX
+#define VRAM__ID_KIND(id) ((id)&UINT32_C(3) << 30)
+#define VRAM__ID_NUMBER(id) ((id) & ((UINT32_C(1) << 30) - 1))
+
+/* A part of a microbatch's step, played once: what it asks for and gives back. */
+typedef struct vram__played {
+  vram__part_event *event;
+  uint32_t count;
+  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
+                         backward or input part the gradients of its inputs */
+  uint32_t *gradient; /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient; /* so many */
+  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  uint8_t known;
+} vram__played;
+
+/* Which parts there are: of the first microbatch or a later one, and those that make gradients
+   before there are any or behind that. */
+enum {
+  VRAM__PART_FORWARD,
+  VRAM__PART_BACKWARD = 2,
+  VRAM__PART_INPUT = 6,
+  VRAM__PART_WEIGHT = 8,
+  VRAM__PARTS = 12
+};
+
+typedef struct vram__pipe_stage {
+  uint32_t stage;
+  const vram_node *lo, *hi;     /* of the whole model: its first node, and the one behind it */
+  const vram_node *first, *end; /* the same of the rank's graph */
+  uint32_t nin, nout;           /* what crosses into it, and out of it: of the last one, the loss */
+  const vram__handover *in, *out;
+  vram_value **in_value, **out_value; /* of the rank's graph */
+  const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
+  uint8_t is_first, is_last;
+  vram__played part[VRAM__PARTS];
+} vram__pipe_stage;
+
+typedef struct vram__pipe {
+  const vram_graph *whole;
+  const vram_parallel *parallel;
+  vram_graph g; /* the rank's */
+  uint8_t *mem;
+  uint64_t used, cap;
+  uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
+  vram__pipe_stage *stage;                           /* `local` of them */
+  vram_stage_action *action;
+  uint32_t naction;
+  uint32_t ndata;           /* inputs of the model that some local stage uses: the first ones */
+  uint64_t target;          /* bytes of the batch's target where the loss is in the model */
+  uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
+  uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
+  vram_error refused;       /* of PyTorch */
+  const char *problem;
+  vram_result failed;
+} vram__pipe;
+
+/* stage.c */
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
+VRAM__FN int vram__pipe_graph(vram__pipe *p);
+
+/* parts.c */
+VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
+                             uint64_t bytes);
+VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
+                              uint64_t bytes);
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
+
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what) {
+  if (!p->failed) {
+    p->failed = code;
+    p->problem = what;
+  }
+  return 0;
+}
+
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n) {
+  void *to = vram__memory_take(p->mem, &p->used, p->cap, n);
+  if (!to)
+    vram__pipe_fail(p, VRAM_ERR_MEMORY, NULL);
+  return to;
+}
+
+/* ---- where it is cut: before the first node of a unit */
+
+/* The first node of unit `which`; NULL: there are fewer, *count of them. */
+static const vram_node *vram__stage_unit_at(const vram__pipe *p, uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first;
+  *count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(p->parallel->units, n);
+    if (run.is_unit && (*count)++ == which)
+      return run.first;
+    n = run.last->next;
+  }
+  return NULL;
+}
+
+/* Python's round(units * i / stages): a half goes to the even one. */
+static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
+  const uint64_t n = (uint64_t)units * i, q = n / stages, r = n % stages;
+  return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
+}
+
+/* Where the schedule's loss_fn begins: the line of that name. */
+static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
+  const vram_node *n = g->last;
+  while (n) {
+    const vram__span label = vram__node_label(n);
+    if (label.len == name.len && vram__text_equal(label.text, name.text, name.len))
+      break;
+    n = vram__node_before(n);
+  }
+  while (n && vram__node_before(n) && vram__node_same_line(vram__node_before(n), n))
+    n = vram__node_before(n);
+  return n;
+}
+
+/* Where the stages of the rank begin and end. */
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
+  const vram_graph *g = p->whole;
+  uint32_t k, units, none;
+  vram__stage_unit_at(p, UINT32_MAX, &units);
+  if (!o->train)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
+  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "checkpointed nodes in a pipeline are not played yet");
+  if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a text with lines of a training loop, cut into stages");
+  if (o->amp == VRAM_F16)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
+  if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
+  if (units < p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "more stages than units: names with a number that is a part of its own "
+                           "(\"layers.3\"), or rounds of a loop");
+  p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
+  if (!p->stage)
+    return 0;
+  vram__memory_zero(p->stage, p->local * (uint64_t)sizeof *p->stage);
+  for (k = 0; k < p->local; k++) {
+    vram__pipe_stage *s = p->stage + k;
+    s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
+    s->is_first = s->stage == 0;
+    s->is_last = s->stage + 1 == p->stages;
+    s->lo = s->is_first
+                ? g->first
+                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage, p->stages), &none);
+    s->hi = s->is_last
+                ? NULL
+                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
+    if (!s->is_last || !p->parallel->loss_fn.text)
+      continue;
+    s->loss = vram__stage_loss(g, p->parallel->loss_fn);
+    if (!s->loss || s->loss->index <= s->lo->index)
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  }
+  return 1;
+}
+
+/* ---- the graph */
+
+/* Nodes that are copied; by the whole graph's numbers what has been copied. */
+typedef struct vram__stage_copy {
+  vram__pipe *p;
+  vram__pipe_stage *s;
+  vram_value **value, **data; /* of this stage; inputs of the model, of all stages */
+  vram_param **param;
+  uint8_t *used;   /* by parameter: a node of this stage has it; then by value */
+  uint8_t *wanted; /* by value: an input that some stage uses */
+} vram__stage_copy;
+
+static int vram__stage_has(const vram__pipe_stage *s, const vram_node *n) {
+  return n->index >= s->lo->index && (!s->hi || n->index < s->hi->index);
+}
+
+/* Parameters and buffers that a `parameter` or `buffer` line makes are there in each stage that
+   uses them. */
+static int vram__stage_copies(const vram__stage_copy *c, const vram_node *n) {
+  uint32_t i;
+  if (vram__stage_has(c->s, n))
+    return 1;
+  if (n->op >= VRAM_OP_COUNT || !(vram__op_traits(n) & VRAM__OP_PARAM))
+    return 0;
+  for (i = 0; i < n->nout; i++)
+    if (c->used[c->p->whole->nparam + n->out[i].index])
+      return 1;
+  return 0;
+}
+
+static void vram__stage_mark(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  vram__memory_zero(c->used, (uint64_t)g->nparam + g->nvalue);
+  for (n = c->s->lo; n != c->s->hi; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      c->used[g->nparam + n->in[i]->index] |= n->op < VRAM_OP_COUNT;
+  for (n = g->first; n != c->s->hi; n = n->next)
+    for (i = 0; vram__stage_copies(c, n) && i < n->nparam; i++)
+      if (n->param[i])
+        c->used[n->param[i]->index] = 1;
+}
+
+/* The parameters of the stage, in the order of the whole model's. */
+static int vram__stage_parameters(vram__stage_copy *c) {
+  vram_graph *to = &c->p->g;
+  const vram_param *from;
+  for (from = c->p->whole->param_first; from; from = from->next) {
+    vram_param *q;
+    c->param[from->index] = NULL;
+    if (!c->used[from->index])
+      continue;
+    q = (vram_param *)vram__graph_take(to, sizeof *q);
+    if (!q)
+      return 0;
+    *q = *from;
+    q->next = NULL;
+    q->node = NULL;
+    q->index = to->nparam++;
+    if (to->param_last)
+      to->param_last->next = q;
+    else
+      to->param_first = q;
+    to->param_last = q;
+    c->param[from->index] = q;
+  }
+  return 1;
+}
+
+static vram_value *vram__stage_value(vram__stage_copy *c, const vram_value *v) {
+  if (c->value[v->index])
+    return c->value[v->index];
+  return v->node ? NULL : c->data[v->index];
+}
+
+/* Node n of the stage. Lines about lifetimes lose values that it does not have. */
+static int vram__stage_node(vram__stage_copy *c, const vram_node *n) {
+  vram_graph *to = &c->p->g;
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram__request r;
+  vram_node *m;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = n->op;
+  r.in = in;
+  r.nout = n->nout;
+  for (i = 0; i < n->nin && r.nin < VRAM__MAX_INPUTS; i++) {
+    vram_value *v = vram__stage_value(c, n->in[i]);
+    if (v)
+      in[r.nin++] = v;
+    else if (n->op < VRAM_OP_COUNT)
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "a value that does not cross");
+  }
+  if (n->op >= VRAM_OP_COUNT && !r.nin)
+    return 1;
+  m = n->op < VRAM_OP_COUNT ? vram__node_new(to, &r) : vram__node_drop(to, n->op, in, r.nin);
+  if (!m)
+    return 0;
+  m->round = n->round;
+  m->attr = n->attr;
+  m->line = n->line;
+  m->flags = n->flags;
+  m->autocast = n->autocast;
+  if (m->nparam != n->nparam)
+    m->param = (vram_param **)vram__graph_take(to, n->nparam * (uint64_t)sizeof *m->param);
+  m->nparam = n->nparam;
+  if (n->nparam && !m->param)
+    return 0;
+  for (i = 0; i < n->nparam; i++) {
+    m->param[i] = n->param[i] ? c->param[n->param[i]->index] : NULL;
+    if (m->param[i] && (!m->param[i]->node || n->param[i]->node == n))
+      m->param[i]->node = m;
+  }
+  for (i = 0; i < n->nout; i++) {
+    vram_value *v = m->out + i;
+    const vram_value *from = n->out + i;
+    v->d = from->d;
+    v->name = from->name;
+    v->name_len = from->name_len;
+    v->dtype = from->dtype;
+    v->flags = from->flags & VRAM__ISPARAM;
+    if (from->last == UINT32_MAX || (c->s->hi && from->last >= c->s->hi->index))
+      v->last = UINT32_MAX;
+    c->value[from->index] = v;
+  }
+  if (!c->s->first)
+    c->s->first = m;
+  if (n == c->s->loss)
+    c->s->loss = m;
+  return 1;
+}
+
+/* An input of the rank's graph. */
+static vram_value *vram__stage_input(vram_graph *to, const vram_value *v, vram_dtype dt, int of,
+                                     int grad) {
+  const vram__span name = vram__span_of(v->name, v->name + v->name_len);
+  vram_value *x = vram__graph_input(to, name, dt, v->d->ndim, v->d->v);
+  if (x) {
+    x->flags = (uint8_t)((of ? VRAM__OF_MODEL : 0) | (grad ? VRAM__GRAD : 0));
+    x->last = UINT32_MAX;
+  }
+  return x;
+}
+
+/* The model's inputs that some stage of the rank uses come first. */
+static int vram__stage_data(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  uint32_t i, k;
+  for (k = 0; k < c->p->local; k++) {
+    c->s = c->p->stage + k;
+    vram__stage_mark(c);
+    for (i = 0; i < g->ninput; i++)
+      c->wanted[g->input[i]->index] |= c->used[g->nparam + g->input[i]->index];
+  }
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    if (!c->wanted[v->index])
+      continue;
+    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    if (!c->data[v->index])
+      return 0;
+    c->p->ndata++;
+  }
+  return 1;
+}
+
+static int vram__stage_copy_one(vram__stage_copy *c) {
+  vram__pipe_stage *const s = c->s;
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->nvalue; i++)
+    c->value[i] = NULL;
+  vram__stage_mark(c);
+  if (!vram__stage_parameters(c))
+    return 0;
+  s->in_value = (vram_value **)vram__graph_take(&c->p->g, ((uint64_t)s->nin + s->nout + 1) *
+                                                              sizeof *s->in_value);
+  if (!s->in_value)
+    return 0;
+  s->out_value = s->in_value + s->nin;
+  for (i = 0; i < s->nin; i++) {
+    s->in_value[i] = vram__stage_input(&c->p->g, s->in[i].value, s->in[i].dt, 0, s->in[i].grad);
+    if (!s->in_value[i])
+      return 0;
+    c->value[s->in[i].value->index] = s->in_value[i];
+  }
+  for (n = g->first; n != s->hi; n = n->next)
+    if (vram__stage_copies(c, n) && !vram__stage_node(c, n))
+      return 0;
+  for (i = 0; i < s->nout; i++) {
+    s->out_value[i] = c->value[s->out[i].value->index];
+    if (!s->out_value[i])
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "an output that no stage makes");
+    s->out_value[i]->last = UINT32_MAX;
+  }
+  return 1;
+}
+
+/* What recurrent nets, quantised weights and the like need beside their nodes. */
+static void vram__stage_sums(vram__pipe *p) {
+  vram_graph *to = &p->g;
+  const vram_graph *g = p->whole;
+  const vram_param *q;
+  to->extra = g->extra;
+  to->holds = g->holds;
+  to->nmade = g->nmade;
+  to->rnn_dropout = g->rnn_dropout;
+  to->autocast_own = g->autocast_own;
+  to->nested_map = g->nested_map;
+  to->owned = (struct vram__owned *)vram__graph_take(to, sizeof *to->owned);
+  if (!to->owned)
+    return;
+  vram__memory_zero(to->owned, sizeof *to->owned);
+  for (q = to->param_first; q; q = q->next) {
+    vram__owned_add(to->owned, q, vram__dims_bytes_of(q->d, q->dtype));
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      to->flat_pad = g->flat_pad;
+  }
+}
+
+/* The graph of the rank: the nodes of its stages, one stage behind the other, each with parameters
+   of its own. */
+VRAM__FN int vram__pipe_graph(vram__pipe *p) {
+  const vram_graph *g = p->whole;
+  vram_graph *to = &p->g;
+  vram__stage_copy c;
+  uint32_t k, i;
+  vram__memory_zero(to, sizeof *to);
+  vram__memory_zero(&c, sizeof c);
+  c.p = p;
+  c.value = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.value);
+  c.data = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.data);
+  c.param = (vram_param **)vram__pipe_take(p, g->nparam * (uint64_t)sizeof *c.param);
+  c.used = (uint8_t *)vram__pipe_take(p, (uint64_t)g->nparam + 2 * (uint64_t)g->nvalue);
+  if (!c.value || !c.data || !c.param || !c.used)
+    return 0;
+  c.wanted = c.used + g->nparam + g->nvalue;
+  for (i = 0; i < g->nvalue; i++) {
+    c.data[i] = NULL;
+    c.wanted[i] = 0;
+  }
+  p->used = (p->used + 7) & ~(uint64_t)7;
+  to->mem = p->mem + p->used;
+  to->cap = p->cap - p->used;
+  to->name = g->name;
+  to->name_len = g->name_len;
+  to->rules = g->rules;
+  to->dtype = g->dtype;
+  if (vram__stage_data(&c))
+    for (k = 0; k < p->local; k++) {
+      c.s = p->stage + k;
+      if (!vram__stage_copy_one(&c))
+        break;
+      if (c.s->is_last)
+        to->root = c.value[g->root->index];
+    }
+  if (!p->failed && !to->error.code)
+    vram__stage_sums(p);
+  if (to->error.code)
+    return vram__pipe_fail(p, to->error.code, NULL);
+  if (p->failed)
+    return 0;
+  for (k = 0; k + 1 < p->local; k++)
+    p->stage[k].end = p->stage[k + 1].first;
+  to->noutput = 1;
+  p->used += to->used;
+  return 1;
+}
+
+/* >>parallel/parts    what a microbatch does on a stage, played once and written down
+   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
+   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
+   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
+
+/* A tensor of a stage from which backward begins. */
+typedef struct vram__part_root {
+  uint32_t fn, out;
+} vram__part_root;
+
+/* A microbatch that is in flight while parts are played. */
+typedef struct vram__part_micro {
+  uint32_t microbatch;
+  uint32_t base, ids;             /* of its forward part: the number of its first id, how many */
+  uint32_t input_base, input_ids; /* of its input part */
+  vram__part_root *root;          /* nout of the stage */
+  vram__tensor loss;
+  struct vram__part_group *group; /* between input and weight part */
+  uint32_t ngroup;
+  uint8_t begun; /* its input part has been played */
+} vram__part_micro;
+
+/* A record that the inputs' gradients go through and that gives gradients of parameters, too, with
+   what it was given (get_param_groups). */
+typedef struct vram__part_group {
+  uint32_t record, leaf; /* the first of those parameters */
+  vram__tensor *grad;    /* nout of it */
+  uint8_t *weight;       /* by edge: it leads to parameters only */
+} vram__part_group;
+
+typedef struct vram__part_player {
+  vram__step t;
+  vram__pipe *p;
+  vram__pipe_stage *s;
+  vram__played *part; /* that is written down; NULL: none is */
+  vram__part_micro *micro, *first;
+  uint8_t *had;            /* by leaf: there is a gradient */
+  uint32_t *given, ngiven; /* what the running part gives */
+} vram__part_player;
+
+/* ---- writing down */
+
+static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
+  const uint32_t own = (uint32_t)y->t.count.next_id - y->part->ids;
+  if (id >= own)
+    return id - own;
+  if (y->micro && id - y->micro->base < y->micro->ids)
+    return VRAM__ID_FORWARD | (id - y->micro->base);
+  if (y->micro && id - y->micro->input_base < y->micro->input_ids)
+    return VRAM__ID_FORWARD | (y->micro->ids + id - y->micro->input_base);
+  if (y->first && id - y->first->base < y->first->ids)
+    return VRAM__ID_FIRST | (id - y->first->base);
+  return VRAM__ID_NONE;
+}
+
+static void vram__part_hear(void *user, const vram_event *e) {
+  vram__part_player *y = (vram__part_player *)user;
+  vram__played *const part = y->part;
+  vram__part_event *to;
+  if (!part || y->t.failed || (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE))
+    return;
+  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
+  if (!to) {
+    y->t.failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(to, sizeof *to);
+  to->bytes = e->bytes;
+  to->node = e->node;
+  to->cat = (uint8_t)e->category;
+  to->stream = (uint8_t)e->stream;
+  part->count++;
+  if (e->action == VRAM_ACTION_ALLOC) {
+    to->kind = VRAM__PART_ALLOC;
+    to->id = part->ids++;
+    return;
+  }
+  to->kind = VRAM__PART_FREE;
+  to->id = vram__part_id(y, (uint32_t)e->id);
+  if (to->id == VRAM__ID_NONE)
+    vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, e->node,
+                      "a tensor that one microbatch hands on to another one");
+}
+
+/* What a library asks for while it runs. */
+static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  vram__part_event *to;
+  if (!y->part || t->failed)
+    return;
+  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
+  if (!to) {
+    t->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(to, sizeof *to);
+  to->bytes = bytes;
+  to->kind = VRAM__PART_BRIEF;
+  y->part->count++;
+}
+
+static void vram__part_begin(vram__part_player *y, vram__played *part) {
+  y->p->used = (y->p->used + 7) & ~(uint64_t)7;
+  part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
+  part->count = part->ids = 0;
+  part->known = 1;
+  y->part = part;
+}
+
+/* Allocation `id` of the running part is held by whoever plays it, too; 0: it makes a gradient. */
+static void vram__part_keep(vram__played *part, uint32_t id, int kept) {
+  uint32_t i;
+  for (i = 0; i < part->count; i++)
+    if (part->event[i].kind == VRAM__PART_ALLOC && part->event[i].id == id) {
+      if (kept)
+        part->event[i].kept = 1;
+      else
+        part->event[i].cat = VRAM_CATEGORY_GRADIENTS;
+    }
+}
+
+/* The id of t's storage as the running part gives it; the number of the stage's input that it lies
+   in. */
+static uint32_t vram__part_given(vram__part_player *y, vram__tensor t) {
+  uint32_t i, id;
+  const vram__storage *b;
+  if (!t.d || (t.st & VRAM__LEAF) || !t.st)
+    return VRAM__ID_NONE;
+  b = vram__owner_at(&y->t, t.st);
+  for (i = 0; i < y->s->nin; i++) {
+    const vram__tensor in = y->t.variable[y->s->in_value[i]->index].t;
+    if (in.st && vram__owner_at(&y->t, in.st) == b)
+      return VRAM__ID_INPUT | i;
+  }
+  if (b->id == UINT32_MAX)
+    return VRAM__ID_NONE;
+  id = vram__part_id(y, b->id);
+  if (!VRAM__ID_KIND(id))
+    vram__part_keep(y->part, id, 1);
+  return id;
+}
+
+/* A list of the part, behind its events. */
+static uint32_t *vram__part_list(vram__part_player *y, uint32_t count) {
+  uint32_t *to = (uint32_t *)vram__pipe_take(y->p, (count + UINT64_C(1)) * sizeof *to);
+  if (!to)
+    y->t.failed = VRAM_ERR_MEMORY;
+  return to;
+}
+
+/* Gradients that the running part has left behind. */
+static void vram__part_gradients(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < t->leaf.parameters; i++) {
+    const vram__tensor g = t->leaf.at[i].grad;
+    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    if (!g.d || y->had[i])
+      continue;
+    y->had[i] = 1;
+    if (!g.st)
+      continue;
+    to[0] = i;
+    to[1] = vram__part_id(y, vram__owner_at(t, g.st)->id);
+    vram__part_keep(part, to[1], 0);
+    part->ngradient++;
+  }
+}
+
+/* Ends the running part. */
+static void vram__part_end(vram__part_player *y) {
+  vram__played *const part = y->part;
+  vram__step *const t = &y->t;
+  uint32_t i, n = 0;
+  part->given = vram__part_list(y, y->ngiven);
+  for (i = 0; part->given && i < y->ngiven; i++)
+    part->given[i] = y->given[i];
+  y->ngiven = 0;
+  for (i = 0; i < t->leaf.parameters; i++)
+    n += t->leaf.at[i].grad.d && !y->had[i];
+  part->gradient = vram__part_list(y, 2 * n);
+  if (!t->failed)
+    vram__part_gradients(y, part);
+  y->part = NULL;
+}
+
+/* ---- forward */
+
+static void vram__part_unname(vram__part_player *y, const vram_value *v) {
+  vram__variable *o = y->t.variable + y->t.name_of[v->index];
+  if (o->refs && --o->refs == 0)
+    vram__tensor_release(&y->t, o->t);
+}
+
+static int vram__part_is_output(const vram__part_player *y, const vram_value *v) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (y->s->out_value[i] == v)
+      return 1;
+  return y->s->is_last && v == y->p->g.root;
+}
+
+/* The function returns: its variables go, but not what it gives. */
+static void vram__part_return(vram__part_player *y, const vram_node *n, const vram_node *end) {
+  uint32_t i;
+  for (; n != end && !y->t.failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last == UINT32_MAX && !vram__part_is_output(y, n->out + i))
+        vram__part_unname(y, n->out + i);
+}
+
+/* What backward begins with: the edges of the outputs, whose tensors may go. */
+static void vram__part_roots(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    const vram__tensor x = t->variable[t->name_of[y->s->out_value[i]->index]].t;
+    vram__part_root *r = y->micro->root + i;
+    r->fn = vram__tensor_fn(t, x);
+    r->out = x.st && !(x.st & VRAM__LEAF) ? vram__slot_at(t, x.st)->out : 0;
+    if (vram__is_grad_fn(r->fn))
+      vram__grad_fn_at(t, r->fn)->refs++;
+  }
+}
+
+static void vram__part_forward(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  vram__pipe_stage *const s = y->s;
+  const vram_node *const end = s->loss ? s->loss : s->end;
+  uint32_t i;
+  vram__part_begin(y, part);
+  t->phase = VRAM_PHASE_FORWARD;
+  t->cat = VRAM_CATEGORY_ACTIVATIONS;
+  t->grad = 1;
+  y->micro->base = (uint32_t)t->count.next_id;
+  y->micro->ids = 0;
+  vram__forward_nodes(t, s->first, end);
+  vram__part_return(y, s->first, end);
+  if (!t->failed && s->loss) {
+    vram__forward_nodes(t, s->loss, s->end);
+    vram__part_return(y, s->loss, s->end);
+  }
+  t->grad = 0;
+  if (t->failed)
+    return;
+  for (i = 0; i < s->nout; i++)
+    y->given[y->ngiven++] = vram__part_given(y, t->variable[t->name_of[s->out_value[i]->index]].t);
+  y->given[y->ngiven++] = VRAM__ID_NONE;
+  y->micro->loss = vram__tensor_none();
+  if (s->is_last) {
+    vram__variable *o = t->variable + t->name_of[y->p->g.root->index];
+    y->micro->loss = o->t;
+    o->refs = 0;
+    y->given[s->nout] = vram__part_given(y, o->t);
+  }
+  vram__part_roots(y);
+  for (i = 0; i < s->nout; i++)
+    vram__part_unname(y, s->out_value[i]);
+  y->micro->ids = part->ids;
+  vram__part_end(y);
+}
+
+/* ---- backward */
+
+/* Gradients that came from the next stage: there before the part, and behind it. */
+typedef struct vram__part_incoming {
+  vram__tensor at, fitted; /* as received; with the dtype that the output has */
+} vram__part_incoming;
+
+static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    in[i].at = in[i].fitted = vram__tensor_none();
+    if (y->s->out[i].grad && y->micro->root[i].fn)
+      in[i].at = vram__leaf_existing_gradient(t, vram__dims_contiguous(t, y->s->out[i].d),
+                                              y->s->out[i].dt, VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Engine::execute: gradients get the shapes and dtypes of what they belong to, and begin. */
+static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].at.d) {
+      vram__edge e;
+      e.fn = y->micro->root[i].fn;
+      e.out = y->micro->root[i].out;
+      in[i].fitted = vram__tensor_retain(t, in[i].at);
+      vram__gradient_fit(t, e, &in[i].fitted);
+    }
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].fitted.d) {
+      vram__tensor g = vram__tensor_retain(t, in[i].fitted);
+      vram__edge e;
+      e.fn = y->micro->root[i].fn;
+      e.out = y->micro->root[i].out;
+      vram__gradient_arrive(t, vram__edge_end(t, e), &g);
+      if (g.d)
+        vram__tensor_release(t, g);
+    }
+}
+
+static void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].fitted.d)
+      vram__tensor_release(&y->t, in[i].fitted);
+}
+
+/* Marks what the outputs lead to; the latest record of them. */
+static uint32_t vram__part_flag(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i, from = 0;
+  for (i = 0; i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    if (!y->s->out[i].grad)
+      continue;
+    if (fn & VRAM__LEAF)
+      t->leaf.now[fn & ~VRAM__LEAF].deps++;
+    if (!vram__is_grad_fn(fn))
+      continue;
+    vram__grad_fn_at(t, fn)->flag = 1;
+    from = fn > from ? fn : from;
+  }
+  if (from)
+    vram__backward_expect(t, from, 0);
+  return from;
+}
+
+/* Outputs that are inputs of the stage take what came at once. */
+static void vram__part_leaf_roots(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    vram__leaf *l = t->leaf.at + (fn & ~VRAM__LEAF);
+    if (y->s->out[i].grad && (fn & VRAM__LEAF) && !--l->deps)
+      vram__gradient_accumulate(t, l);
+  }
+}
+
+/* The graph of the microbatch is let go. */
+static void vram__part_drop_roots(vram__part_player *y) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    vram__grad_fn_release(&y->t, y->micro->root[i].fn);
+    y->micro->root[i].fn = 0;
+  }
+}
+
+static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
+  const uint32_t fn = vram__tensor_fn(&y->t, x);
+  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* The gradients of the stage's inputs are given. */
+static void vram__part_give_inputs(vram__part_player *y) {
+  uint32_t i;
+  for (i = 0; i < y->s->nin && !y->t.failed; i++) {
+    vram__leaf *l = vram__part_input_leaf(y, i);
+    y->given[y->ngiven++] = l ? vram__part_given(y, l->grad) : VRAM__ID_NONE;
+    if (!l)
+      continue;
+    vram__tensor_release(&y->t, l->grad);
+    l->grad = vram__tensor_none();
+  }
+}
+
+/* The loss has lost its graph, and goes. */
+static void vram__part_drop_loss(vram__part_player *y, int keep) {
+  vram__step *const t = &y->t;
+  vram__tensor *const loss = &y->micro->loss;
+  if (!loss->d)
+    return;
+  if (loss->st && !(loss->st & VRAM__LEAF))
+    vram__history_drop(t, vram__slot_at(t, loss->st));
+  if (keep)
+    return;
+  vram__tensor_release(t, *loss);
+  *loss = vram__tensor_none();
+}
+
+/* stage_backward */
+static void vram__part_backward(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t from;
+  if (!y->s->is_last)
+    vram__part_receive(y, in);
+  vram__part_begin(y, part);
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->node = NULL;
+  t->gin = vram__backward_room(t);
+  if (t->failed)
+    return;
+  if (y->s->is_last)
+    vram__backward(t, y->micro->loss);
+  else {
+    from = vram__part_flag(y);
+    vram__part_start(y, in);
+    vram__part_leaf_roots(y);
+    if (from)
+      vram__backward_walk(t, from, 0);
+    vram__part_start_over(y, in);
+  }
+  if (t->failed)
+    return;
+  vram__part_give_inputs(y);
+  vram__part_drop_loss(y, 0);
+  vram__part_drop_roots(y);
+  vram__part_end(y);
+}
+
+/* ---- backward in two parts: stage_backward_input, stage_backward_weight */
+
+/* The first leaf of a parameter that edge fn leads to; UINT32_MAX: to none. */
+static uint32_t vram__part_weight_of(vram__part_player *y, uint32_t fn, uint32_t depth) {
+  vram__grad_fn *f;
+  uint32_t i, least = UINT32_MAX;
+  if (!fn || depth == 32)
+    return UINT32_MAX;
+  if (fn & VRAM__LEAF)
+    return (fn & ~VRAM__LEAF) < y->t.leaf.parameters ? fn & ~VRAM__LEAF : UINT32_MAX;
+  f = vram__grad_fn_at(&y->t, fn);
+  for (i = 0; i < f->nin; i++) {
+    const uint32_t leaf = vram__part_weight_of(y, VRAM__EDGES(f)[i].fn, depth + 1);
+    least = leaf < least ? leaf : least;
+  }
+  return least;
+}
+
+/* Flags what the roots lead to, and with 2 what leads to inputs of the stage; the latest record. */
+static uint32_t vram__part_closure(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  const uint64_t used = t->used;
+  uint32_t from = 0, at, i, n = 0, *list;
+  vram__grad_fn *f;
+  if (y->s->is_last) {
+    from = vram__tensor_fn(t, y->micro->loss);
+    if (!vram__is_grad_fn(from))
+      return 0;
+    vram__grad_fn_at(t, from)->flag = 1;
+  }
+  for (i = 0; !y->s->is_last && i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    if (!y->s->out[i].grad || !vram__is_grad_fn(fn))
+      continue;
+    vram__grad_fn_at(t, fn)->flag = 1;
+    from = fn > from ? fn : from;
+  }
+  list = (uint32_t *)vram__memory_take(t->mem, &t->used, t->cap, 0);
+  for (at = from; at; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    if (!f->flag)
+      continue;
+    for (i = 0; i < f->nin; i++)
+      if (vram__is_grad_fn(VRAM__EDGES(f)[i].fn))
+        vram__grad_fn_at(t, VRAM__EDGES(f)[i].fn)->flag = 1;
+    if (!vram__memory_take(t->mem, &t->used, t->cap, sizeof *list)) {
+      t->failed = VRAM_ERR_MEMORY;
+      return 0;
+    }
+    list[2 * n++] = at;
+  }
+  while (n--) {
+    f = vram__grad_fn_at(t, list[2 * n]);
+    for (i = 0; i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                          : fn && (vram__grad_fn_at(t, fn)->flag & 2))
+        f->flag |= 2;
+    }
+  }
+  t->used = used;
+  return from;
+}
+
+/* Records that give gradients of parameters beside those that go on to inputs, in the order of the
+   parameters. */
+static void vram__part_groups(vram__part_player *y, uint32_t from) {
+  vram__step *const t = &y->t;
+  vram__part_micro *const m = y->micro;
+  vram__grad_fn *f;
+  uint32_t at, i, n = 0;
+  for (at = from; at; at = vram__grad_fn_at(t, at)->prev)
+    n += vram__grad_fn_at(t, at)->flag >> 1 & 1;
+  m->group = (vram__part_group *)vram__memory_take(t->mem, &t->used, t->cap,
+                                                   (n + UINT64_C(1)) * sizeof *m->group);
+  m->ngroup = 0;
+  for (at = from; at && m->group; at = f->prev) {
+    vram__part_group g;
+    f = vram__grad_fn_at(t, at);
+    if (!(f->flag & 2))
+      continue;
+    g.record = at;
+    g.leaf = UINT32_MAX;
+    g.weight = (uint8_t *)vram__memory_take(t->mem, &t->used, t->cap, f->nin + UINT64_C(1));
+    g.grad = (vram__tensor *)vram__memory_take(t->mem, &t->used, t->cap,
+                                               (f->nout + UINT64_C(1)) * sizeof *g.grad);
+    if (!g.weight || !g.grad)
+      break;
+    for (i = 0; i < f->nout; i++)
+      g.grad[i] = vram__tensor_none();
+    for (i = 0; i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      const int on = fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                                     : fn && (vram__grad_fn_at(t, fn)->flag & 2);
+      const uint32_t leaf = on ? UINT32_MAX : vram__part_weight_of(y, fn, 0);
+      g.weight[i] = !on;
+      g.leaf = leaf < g.leaf ? leaf : g.leaf;
+    }
+    if (g.leaf == UINT32_MAX) {
+      f->flag |= 4; /* no group, but its other edges are left out, too */
+      continue;
+    }
+    f->refs++;
+    for (i = m->ngroup++; i && m->group[i - 1].leaf > g.leaf; i--)
+      m->group[i] = m->group[i - 1];
+    m->group[i] = g;
+  }
+  if (at || !m->group)
+    t->failed = VRAM_ERR_MEMORY;
+}
+
+/* Edges of f that are left out, or are there again: those that do not lead to inputs. */
+static void vram__part_mask(vram__grad_fn *f, const uint8_t *leave_out, uint32_t *kept, int on) {
+  uint32_t i;
+  for (i = 0; i < f->nin; i++) {
+    if (!leave_out[i])
+      continue;
+    if (on) {
+      kept[i] = VRAM__EDGES(f)[i].fn;
+      VRAM__EDGES(f)[i].fn = 0;
+    } else
+      VRAM__EDGES(f)[i].fn = kept[i];
+  }
+}
+
+static vram__part_group *vram__part_group_of(const vram__part_micro *m, uint32_t record) {
+  uint32_t i;
+  for (i = 0; i < m->ngroup; i++)
+    if (m->group[i].record == record)
+      return m->group + i;
+  return NULL;
+}
+
+/* One record of the input part: what it was given stays for the weight part. */
+static void vram__part_input_record(vram__part_player *y, uint32_t at) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f = vram__grad_fn_at(t, at);
+  vram__part_group *g = vram__part_group_of(y->micro, at);
+  uint32_t kept[64], i;
+  uint8_t own[64];
+  const uint8_t *weight = g ? g->weight : own;
+  const int few = f->nin <= 64;
+  for (i = 0; few && !g && i < f->nin; i++) {
+    const uint32_t fn = VRAM__EDGES(f)[i].fn;
+    own[i] = !(fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                               : fn && (vram__grad_fn_at(t, fn)->flag & 2));
+  }
+  for (i = 0; g && i < f->nout; i++)
+    if (VRAM__SLOTS(f)[i].g.d)
+      g->grad[i] = vram__tensor_retain(t, VRAM__SLOTS(f)[i].g);
+  if (few)
+    vram__part_mask(f, weight, kept, 1);
+  vram__backward_one(t, f);
+  if (few)
+    vram__part_mask(f, weight, kept, 0);
+}
+
+/* How many gradients arrive at each input; one more, so that nobody takes them over. */
+static void vram__part_input_expect(vram__part_player *y, uint32_t from, uint32_t more) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f;
+  uint32_t at, i;
+  for (i = t->leaf.parameters; i < t->leaf.count; i++)
+    t->leaf.at[i].deps = more;
+  for (at = from; at && more; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    for (i = 0; (f->flag & 2) && i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      if ((fn & VRAM__LEAF) && (fn & ~VRAM__LEAF) >= t->leaf.parameters)
+        t->leaf.at[fn & ~VRAM__LEAF].deps++;
+    }
+  }
+}
+
+static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f;
+  uint32_t at, i;
+  vram__part_input_expect(y, from, 1);
+  t->tape.retain = 1;
+  for (at = from; at && !t->failed; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    if (f->flag & 2)
+      vram__part_input_record(y, at);
+    f->flag = 0;
+  }
+  t->tape.retain = 0;
+  vram__part_input_expect(y, from, 0);
+  for (i = 0; i < y->s->nin; i++) {
+    vram__leaf *l = vram__part_input_leaf(y, i);
+    if (!l)
+      continue;
+    l->grad = l->in;
+    l->in = vram__tensor_none();
+  }
+}
+
+static void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  vram__tensor one = vram__tensor_none();
+  uint32_t from;
+  y->micro->begun = 1;
+  if (!y->s->is_last)
+    vram__part_receive(y, in);
+  vram__part_begin(y, part);
+  y->micro->input_base = (uint32_t)t->count.next_id;
+  y->micro->input_ids = 0;
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->node = NULL;
+  if (y->s->is_first) { /* all of it comes with the weight part */
+    vram__part_end(y);
+    return;
+  }
+  t->gin = vram__backward_room(t);
+  from = t->failed ? 0 : vram__part_closure(y);
+  if (!t->failed)
+    vram__part_groups(y, from);
+  if (t->failed)
+    return;
+  if (y->s->is_last && from) {
+    const vram__tensor loss = y->micro->loss;
+    one = vram__tensor_empty(t, vram__dims_dense(t, loss.d), loss.dt);
+    VRAM__SLOTS(vram__grad_fn_at(t, from))
+    [vram__slot_at(t, loss.st)->out].g = vram__tensor_retain(t, one);
+  } else
+    vram__part_start(y, in);
+  vram__part_input_walk(y, from);
+  if (t->failed)
+    return;
+  if (one.d)
+    vram__tensor_release(t, one);
+  else
+    vram__part_start_over(y, in);
+  vram__part_give_inputs(y);
+  vram__part_drop_loss(y, 0);
+  vram__part_drop_roots(y);
+  y->micro->input_ids = part->ids;
+  vram__part_end(y);
+}
+
+/* What stage_backward_weight's variables hold of the group before. */
+typedef struct vram__part_past {
+  vram__part_group *group;
+  vram__tensor dw[64];
+  uint32_t ndw;
+} vram__part_past;
+
+static void vram__part_group_over(vram__part_player *y, vram__part_group *g) {
+  vram__step *const t = &y->t;
+  const uint32_t nout = g ? vram__grad_fn_at(t, g->record)->nout : 0;
+  uint32_t i;
+  if (!g)
+    return;
+  vram__grad_fn_release(t, g->record);
+  for (i = 0; i < nout; i++)
+    if (g->grad[i].d)
+      vram__tensor_release(t, g->grad[i]);
+}
+
+/* Gradients of the group's parameters are taken or added. */
+static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
+  vram__step *const t = &y->t;
+  vram__tensor now[64];
+  uint32_t i, n = 0;
+  for (i = 0; i < t->leaf.parameters && n < 64; i++) {
+    vram__leaf *l = t->leaf.at + i;
+    l->deps = 0;
+    if (!l->in.d)
+      continue;
+    now[n] = l->in;
+    l->in = vram__tensor_none();
+    if (!l->grad.d) {
+      l->grad = vram__tensor_retain(t, now[n]);
+      if (l->d->flags & VRAM__DENSE)
+        l->grad.d = l->d;
+    }
+    n++;
+  }
+  for (i = 0; i < past->ndw; i++)
+    vram__tensor_release(t, past->dw[i]);
+  for (i = 0; i < n; i++)
+    past->dw[i] = now[i];
+  past->ndw = n;
+}
+
+static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f = vram__grad_fn_at(t, g->record);
+  uint32_t i, kept[64];
+  uint8_t other[64];
+  for (i = 0; i < f->nin && i < 64; i++)
+    other[i] = !g->weight[i];
+  if (f->nin > 64) {
+    vram__step_refuse(t, VRAM_ERR_LIMIT, f->node,
+                      "a function of more than 64 tensors in a split backward");
+    return;
+  }
+  vram__part_mask(f, other, kept, 1);
+  f->flag = 1;
+  for (i = 0; i < t->leaf.parameters; i++)
+    t->leaf.at[i].deps = 1;
+  vram__backward_expect(t, g->record, 0);
+  for (i = 0; i < f->nout; i++)
+    if (g->grad[i].d)
+      VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
+  vram__backward_walk(t, g->record, 0);
+  vram__part_mask(f, other, kept, 0);
+}
+
+static void vram__part_weight(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  vram__part_past past;
+  uint32_t k, i;
+  vram__memory_zero(&past, sizeof past);
+  vram__part_begin(y, part);
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->gin = vram__backward_room(t);
+  for (k = 0; k < y->micro->ngroup && !t->failed; k++) {
+    vram__part_group_over(y, past.group);
+    past.group = y->micro->group + k;
+    vram__part_group_run(y, past.group);
+    if (!t->failed)
+      vram__part_group_take(y, &past);
+  }
+  if (t->failed)
+    return;
+  vram__part_group_over(y, past.group);
+  for (i = 0; i < past.ndw; i++)
+    vram__tensor_release(t, past.dw[i]);
+  vram__part_end(y);
+}
+
+/* ---- which parts a stage has */
+
+/* Which part an action is. had: the stage has gradients. */
+static uint32_t vram__part_of(const vram_stage_action *a, int had) {
+  const uint32_t later = a->microbatch != 0;
+  switch (a->kind) {
+  case VRAM_STAGE_F:
+    return VRAM__PART_FORWARD + later;
+  case VRAM_STAGE_B:
+    return VRAM__PART_BACKWARD + 2 * (had != 0) + later;
+  case VRAM_STAGE_I:
+    return VRAM__PART_INPUT + later;
+  case VRAM_STAGE_W:
+    return VRAM__PART_WEIGHT + 2 * (had != 0) + later;
+  default:
+    return VRAM__PARTS;
+  }
+}
+
+typedef struct vram__part_need {
+  uint32_t part, microbatch, kind;
+} vram__part_need;
+
+/* The actions of the stage that come first of their kind; how many. */
+static uint32_t vram__part_needs(const vram__part_player *y, vram__part_need *need) {
+  uint32_t i, n = 0, seen = 0;
+  int had = 0;
+  for (i = 0; i < y->p->naction; i++) {
+    const vram_stage_action *a = y->p->action + i;
+    const uint32_t part = vram__part_of(a, had);
+    if (a->stage != y->s->stage || part == VRAM__PARTS)
+      continue;
+    had |= a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W;
+    if (seen >> part & 1)
+      continue;
+    seen |= 1u << part;
+    need[n].part = part;
+    need[n].microbatch = a->microbatch;
+    need[n++].kind = a->kind;
+  }
+  return n;
+}
+
+/* Plays a part; one that is known already is played without being written down. */
+static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_incoming *in) {
+  const uint64_t used = y->p->used;
+  vram__played again, *part = y->s->part + which;
+  const int known = part->known;
+  uint32_t i;
+  vram__memory_zero(&again, sizeof again);
+  if (known)
+    part = &again;
+  if (which < VRAM__PART_BACKWARD)
+    vram__part_forward(y, part);
+  else if (which < VRAM__PART_INPUT || (which >= VRAM__PART_WEIGHT && y->s->is_first))
+    vram__part_backward(y, part, in);
+  else if (which < VRAM__PART_WEIGHT)
+    vram__part_input(y, part, in);
+  else
+    vram__part_weight(y, part);
+  if (known)
+    y->p->used = used;
+  for (i = 0; i < y->s->nout && !y->t.failed && which >= VRAM__PART_BACKWARD; i++)
+    if (in[i].at.d) {
+      vram__tensor_release(&y->t, in[i].at); /* no part has it */
+      in[i].at = vram__tensor_none();
+    }
+}
+
+enum { VRAM__PART_MICROS = VRAM__PARTS };
+
+/* The microbatches that are needed, in order; how many. */
+static uint32_t vram__part_micros(const vram__part_need *need, uint32_t n, vram__part_micro *to) {
+  uint32_t i, j, count = 0;
+  for (i = 0; i < n; i++) {
+    for (j = 0; j < count && to[j].microbatch != need[i].microbatch;)
+      j++;
+    if (j < count)
+      continue;
+    for (j = count++; j && to[j - 1].microbatch > need[i].microbatch; j--)
+      to[j].microbatch = to[j - 1].microbatch;
+    to[j].microbatch = need[i].microbatch;
+  }
+  return count;
+}
+
+/* Numbers of what lives behind a part that began with number `from` of it. */
+static int vram__part_number_live(vram__pipe *p, vram__played *part) {
+  uint32_t i;
+  part->live_of = (uint32_t *)vram__pipe_take(p, (part->ids + UINT64_C(1)) * sizeof(uint32_t));
+  if (!part->live_of)
+    return 0;
+  for (i = 0; i < part->ids; i++)
+    part->live_of[i] = 0;
+  for (i = 0; i < part->count; i++)
+    if (part->event[i].kind == VRAM__PART_FREE && !VRAM__ID_KIND(part->event[i].id))
+      part->live_of[part->event[i].id] = VRAM__ID_NONE;
+  for (i = part->live = 0; i < part->ids; i++)
+    if (part->live_of[i] != VRAM__ID_NONE)
+      part->live_of[i] = part->live++;
+  return 1;
+}
+
+/* The number of what lived behind another part of the microbatch. */
+static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, uint32_t id) {
+  const uint32_t later = VRAM__ID_KIND(id) == VRAM__ID_FIRST ? 0 : which & 1;
+  const vram__played *f = s->part + VRAM__PART_FORWARD + later;
+  const vram__played *i = s->part + VRAM__PART_INPUT + later;
+  const uint32_t n = VRAM__ID_NUMBER(id);
+  uint32_t live;
+  if (id == VRAM__ID_NONE || !VRAM__ID_KIND(id) || VRAM__ID_KIND(id) == VRAM__ID_INPUT)
+    return id;
+  live = n < f->ids ? f->live_of[n] : i->known ? f->live + i->live_of[n - f->ids] : VRAM__ID_NONE;
+  return live == VRAM__ID_NONE ? VRAM__ID_NONE : VRAM__ID_KIND(id) | live;
+}
+
+static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
+  uint32_t k, i;
+  for (k = 0; k < VRAM__PARTS; k++)
+    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+        !vram__part_number_live(p, s->part + k))
+      return 0;
+  for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)
+    for (i = 0; s->part[k].known && i < s->part[k].count; i++) {
+      vram__part_event *e = s->part[k].event + i;
+      if (e->kind != VRAM__PART_FREE)
+        continue;
+      e->id = vram__part_live_id(s, k, e->id);
+      if (e->id == VRAM__ID_NONE)
+        return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a tensor that goes twice");
+    }
+  return 1;
+}
+
+/* The graph as a step of its own, before anything runs. */
+static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                           const vram_step_options *o, void *scratch, uint64_t bytes,
+                           vram_report *report) {
+  vram_result r;
+  t->count.live = NULL;
+  t->count.live_cap = 0;
+  t->count.stop_at = 0;
+  t->replay = NULL;
+  t->cuts = NULL;
+  t->caches = NULL;
+  t->pipe = NULL;
+  r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
+  if (!r) {
+    vram__step_put_model(t);
+    vram__step_put_inputs(t);
+    r = (vram_result)t->failed;
+  }
+  return r ? vram__pipe_fail(p, r, t->problem) : 1;
+}
+
+/* Options of a step that nobody listens to. */
+static void vram__part_options(vram_step_options *quiet, const vram_step_options *o) {
+  *quiet = *o;
+  quiet->event = NULL;
+  quiet->user = NULL;
+  quiet->nodes = NULL;
+  quiet->replay = NULL;
+  quiet->parallel = NULL;
+  quiet->first_step = 1;
+  quiet->accumulate = 0;
+  quiet->prefetch = 0;
+}
+
+static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  vram__part_need need[VRAM__PARTS];
+  vram__part_micro micro[VRAM__PART_MICROS];
+  uint32_t i, j, n, count;
+  vram__memory_zero(micro, sizeof micro);
+  n = vram__part_needs(y, need);
+  count = vram__part_micros(need, n, micro);
+  y->first = NULL;
+  for (i = 0; i < count && !t->failed; i++) {
+    y->micro = micro + i;
+    y->micro->root = (vram__part_root *)vram__memory_take(
+        t->mem, &t->used, t->cap, (y->s->nout + UINT64_C(1)) * sizeof *y->micro->root);
+    if (!y->micro->root)
+      return vram__pipe_fail(y->p, VRAM_ERR_MEMORY, NULL);
+    if (!micro[i].microbatch)
+      y->first = micro + i;
+    vram__part_play(y, VRAM__PART_FORWARD + (micro[i].microbatch != 0), in);
+  }
+  for (i = 0; i < n && !t->failed; i++) {
+    for (j = 0; micro[j].microbatch != need[i].microbatch;)
+      j++;
+    y->micro = micro + j;
+    if (need[i].kind == VRAM_STAGE_F || (need[i].kind == VRAM_STAGE_I && y->micro->begun))
+      continue;
+    if (need[i].kind == VRAM_STAGE_W && !y->micro->begun)
+      vram__part_play(y, VRAM__PART_INPUT + (micro[j].microbatch != 0), in);
+    if (!t->failed)
+      vram__part_play(y, need[i].part, in);
+  }
+  y->micro = NULL;
+  if (t->failed)
+    return vram__pipe_fail(y->p, (vram_result)t->failed, t->problem);
+  return y->p->failed ? 0 : vram__part_settle(y->p, y->s);
+}
+
+/* Plays every part of every local stage. */
+VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
+                              uint64_t bytes) {
+  vram__part_player y;
+  vram_step_options quiet;
+  vram_report report;
+  vram__part_incoming *in;
+  uint32_t k, most = 1;
+  vram__memory_zero(&y, sizeof y);
+  vram__part_options(&quiet, o);
+  quiet.event = vram__part_hear;
+  quiet.user = &y;
+  y.p = p;
+  for (k = 0; k < p->local; k++) {
+    most = p->stage[k].nin > most ? p->stage[k].nin : most;
+    most = p->stage[k].nout > most ? p->stage[k].nout : most;
+  }
+  y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
+  y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
+  in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
+  if (!y.had || !y.given || !in)
+    return 0;
+  vram__memory_zero(y.had, p->g.nparam);
+  vram__memory_zero(in, most * (uint64_t)sizeof *in);
+  if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
+    return 0;
+  y.t.brief = vram__part_hear_brief;
+  for (k = 0; k < p->local; k++) {
+    y.s = p->stage + k;
+    if (!vram__part_stage(&y, in))
+      return 0;
+  }
+  p->saved = report.saved_bytes;
+  p->autocast = vram__autocast_leave(&y.t);
+  return 1;
+}
+
+/* ---- what crosses */
+
+/* Values made before `edge` that a node from it on uses; to NULL: they are counted. */
+static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
+                                    const uint32_t *last, const vram__step *t, vram__handover *to) {
+  const vram_node *n;
+  uint32_t i, count = 0;
+  for (n = g->first; n != edge; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      if (last[v->index] < edge->index || (vram__op_traits(n) & VRAM__OP_PARAM))
+        continue;
+      if (to) {
+        const vram__tensor x = t->variable[t->name_of[v->index]].t;
+        to[count].value = v;
+        to[count].d = v->d;
+        to[count].dt = x.dt;
+        to[count].grad = vram__tensor_wants_grad(t, x) && vram__dtype_is_float(x.dt);
+      }
+      count++;
+    }
+  return count;
+}
+
+/* What crosses at `edge`, as it is when the whole model has run up to there. */
+static const vram__handover *vram__look_at(vram__pipe *p, vram__step *t, const vram_node **at,
+                                           const vram_node *edge, const uint32_t *last,
+                                           uint32_t *count) {
+  vram__handover *to;
+  uint32_t i;
+  if (!edge)
+    return NULL;
+  if ((*at)->index < edge->index)
+    vram__forward_nodes(t, *at, edge);
+  *at = edge;
+  if (t->failed) {
+    vram__pipe_fail(p, (vram_result)t->failed, t->problem);
+    return NULL;
+  }
+  *count = vram__look_crossing(p->whole, edge, last, t, NULL);
+  to = (vram__handover *)vram__pipe_take(p, (*count + UINT64_C(1)) * sizeof *to);
+  if (to)
+    vram__look_crossing(p->whole, edge, last, t, to);
+  for (i = 0; to && i < *count; i++)
+    if (p->parallel->crossing && vram__dtype_is_float(to[i].dt))
+      to[i].dt = p->parallel->crossing;
+  return to;
+}
+
+/* The dtypes of what crosses, which autocast decides: the whole model's forward pass tells. */
+VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
+                             uint64_t bytes) {
+  const vram_graph *g = p->whole;
+  const vram_node *at = g->first, *n;
+  vram_step_options quiet;
+  vram_report report;
+  vram__step t;
+  uint32_t *last, i, k;
+  last = (uint32_t *)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *last);
+  if (!last)
+    return 0;
+  for (i = 0; i < g->nvalue; i++)
+    last[i] = 0;
+  for (n = g->first; n; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
+      last[n->in[i]->index] = n->index;
+  vram__part_options(&quiet, o);
+  if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
+    return 0;
+  t.phase = VRAM_PHASE_FORWARD;
+  t.cat = VRAM_CATEGORY_ACTIVATIONS;
+  t.grad = 1;
+  for (k = 0; k < p->local && !p->failed; k++) {
+    vram__pipe_stage *s = p->stage + k;
+    uint32_t next;
+    /* stages of a rank are in order, and so are their edges */
+    if (!s->is_first)
+      s->in = vram__look_at(p, &t, &at, s->lo, last, &s->nin);
+    s->out = vram__look_at(p, &t, &at, s->is_last ? s->loss : s->hi, last, &next);
+    s->nout = s->out ? next : 0;
+  }
+  return !p->failed;
+}
+
+/* >>parallel/pipe    a rank's step in a pipeline: parts of many microbatches, in the schedule's
+   order Who holds a tensor between parts follows from variables of schedules.py and stage.py: a
+   receive's buffer is the stage's input up to its backward, an output lives until it was sent and
+   its backward is over, a gradient of an input until the send of it was waited for. */
+
+/* A microbatch on a stage: slots of what is held for it, 0: nothing. */
+typedef struct vram__pipe_micro {
+  uint32_t *live;                  /* what lives behind its forward and input parts */
+  uint32_t *in, *out, *gin, *gout; /* inputs, outputs, and their gradients */
+  uint32_t *sent;                  /* outputs that are being sent */
+  uint32_t *held;                  /* gradients of inputs, as .grad of the inputs */
+  uint32_t loss;
+} vram__pipe_micro;
+
+typedef struct vram__pipe_run {
+  vram__step *s;
+  vram__pipe *p;
+  vram__pipe_micro *micro; /* local stages times microbatches */
+  uint32_t *own;           /* slots of the running part */
+  uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
+  uint8_t *had;            /* by local stage: it has gradients */
+  uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
+} vram__pipe_run;
+
+/* ---- lists of slots, as Python variables hold them */
+
+static void vram__slots_retain(vram__step *s, const uint32_t *slot, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (slot[i])
+      vram__slot_retain(s, slot[i]);
+}
+
+static void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    if (slot[i])
+      vram__slot_release(s, slot[i]);
+    slot[i] = 0;
+  }
+}
+
+/* A variable takes a new list; what it had goes then. */
+static void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,
+                            uint32_t n) {
+  uint32_t i;
+  vram__slots_retain(s, slot, n);
+  vram__slots_release(s, var, nvar);
+  for (i = 0; i < n; i++)
+    var[i] = slot[i];
+}
+
+/* ---- parts */
+
+static vram__pipe_micro *vram__pipe_micro_at(const vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  return r->micro + (uint64_t)k * r->p->microbatches + mb;
+}
+
+static uint32_t vram__pipe_live_room(const vram__pipe_stage *s) {
+  uint32_t most = 1, later;
+  for (later = 0; later < 2; later++) {
+    const uint32_t n =
+        s->part[VRAM__PART_FORWARD + later].live + s->part[VRAM__PART_INPUT + later].live;
+    most = n > most ? n : most;
+  }
+  return most;
+}
+
+/* A table for what lives between the parts of a microbatch. */
+static uint32_t *vram__pipe_table(vram__pipe_run *r, uint32_t k) {
+  vram__step *const s = r->s;
+  const uint64_t bytes =
+      sizeof(uint32_t *) + vram__pipe_live_room(r->p->stage + k) * (uint64_t)sizeof(uint32_t);
+  uint32_t *t = r->table[k];
+  if (t)
+    vram__memory_copy(&r->table[k], t, sizeof t);
+  else
+    t = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, bytes);
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  else
+    vram__memory_zero(t, bytes);
+  return t;
+}
+
+/* The parts of microbatch mb are over. What is left are casts of the first one. */
+static void vram__pipe_table_over(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  if (!mb || !m->live)
+    return;
+  vram__slots_release(r->s, m->live, vram__pipe_live_room(r->p->stage + k));
+  vram__memory_copy(m->live, &r->table[k], sizeof r->table[k]);
+  r->table[k] = m->live;
+  m->live = NULL;
+}
+
+static uint32_t vram__pipe_alloc(vram__pipe_run *r, uint64_t bytes, uint8_t cat) {
+  r->s->cat = cat;
+  return vram__storage_new(r->s, bytes);
+}
+
+static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uint32_t id) {
+  const uint32_t kind = VRAM__ID_KIND(id), n = VRAM__ID_NUMBER(id);
+  const uint32_t of = kind == VRAM__ID_FIRST ? 0 : mb;
+  if (kind)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, k, of)->live + n, 1);
+  else
+    vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
+}
+
+static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                  const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram_bounds brief;
+  switch (e->kind) {
+  case VRAM__PART_ALLOC:
+    s->node = e->node;
+    s->stream = e->stream;
+    r->own[e->id] = vram__pipe_alloc(r, e->bytes, e->cat);
+    if (e->kept && !s->failed)
+      vram__slot_retain(s, r->own[e->id]);
+    break;
+  case VRAM__PART_FREE:
+    vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  default:
+    brief.lower = brief.expected = brief.upper = e->bytes;
+    vram__device_workspace(s, &brief);
+  }
+}
+
+/* What a part gives: slots that whoever plays it holds. */
+static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
+                                  const uint32_t *given, uint32_t n, uint32_t *to) {
+  uint32_t i, j;
+  for (i = 0; i < n; i++) {
+    to[i] = 0;
+    if (given[i] == VRAM__ID_NONE)
+      continue;
+    for (j = 0; j < i && given[j] != given[i];)
+      j++;
+    to[i] = VRAM__ID_KIND(given[i]) ? m->in[VRAM__ID_NUMBER(given[i])] : r->own[given[i]];
+    if (to[i] && (VRAM__ID_KIND(given[i]) || j < i))
+      vram__slot_retain(r->s, to[i]);
+  }
+}
+
+/* Parameters have their first gradients. */
+static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
+  vram__step *const s = r->s;
+  uint32_t i;
+  for (i = 0; i < part->ngradient; i++) {
+    vram__leaf *l = s->leaf.at + part->gradient[2 * i];
+    const uint32_t id = part->gradient[2 * i + 1];
+    uint32_t j;
+    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
+      continue;
+    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
+      j++;
+    if (j < i)
+      vram__slot_retain(s, r->own[id]);
+    l->grad.d = l->d;
+    l->grad.dt = l->dt;
+    l->grad.st = r->own[id];
+  }
+}
+
+/* Plays a part of microbatch mb on local stage k. */
+static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                           uint32_t which) {
+  const vram__played *part = r->p->stage[k].part + which + (mb != 0);
+  vram__step *const s = r->s;
+  uint32_t i;
+  if (!part->known)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  for (i = 0; i < part->count && !s->failed; i++)
+    vram__pipe_part_event(r, k, mb, part->event + i);
+  s->stream = 0;
+  s->node = NULL;
+  if (!s->failed)
+    vram__pipe_part_gradients(r, part);
+  return part;
+}
+
+/* What lives behind the part gets its place in the microbatch's table. */
+static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const vram__played *part,
+                                  uint32_t from) {
+  uint32_t i;
+  for (i = 0; i < part->ids && !r->s->failed; i++)
+    if (part->live_of[i] != VRAM__ID_NONE)
+      m->live[from + part->live_of[i]] = r->own[i];
+}
+
+static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part;
+  m->live = vram__pipe_table(r, k);
+  if (r->s->failed)
+    return;
+  part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
+  if (r->s->failed)
+    return;
+  vram__pipe_part_lives(r, m, part, 0);
+  vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
+  vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
+  if (r->chunk && stage->is_last) {
+    vram__slots_retain(r->s, m->out, stage->nout);
+    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
+                      stage->nout * (uint64_t)sizeof *m->out);
+  }
+}
+
+/* The end of backward_one_chunk, or of the weight part: outputs, inputs, gradients of outputs go.
+   With a loss_fn beside the module the loss still leads to the inputs, unless it was detached. */
+static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int detached) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  vram__slots_release(r->s, m->out, stage->nout);
+  if (!stage->loss || detached)
+    vram__slots_release(r->s, m->in, stage->nin);
+  vram__slots_release(r->s, m->gout, stage->nout);
+  vram__pipe_table_over(r, k, mb);
+}
+
+static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part =
+      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
+  r->had[k] = 1;
+  if (r->s->failed)
+    return;
+  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
+  vram__pipe_over(r, k, mb, 0);
+}
+
+/* Inputs keep their gradients to the end of the weight part. */
+static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  if (r->s->failed)
+    return;
+  if (stage->is_first)
+    return;
+  vram__pipe_part_lives(r, m, part, stage->part[VRAM__PART_FORWARD + (mb != 0)].live);
+  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
+  if (stage->is_last)
+    vram__slots_release(r->s, m->out, stage->nout);
+}
+
+static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
+  r->had[k] = 1;
+  if (r->s->failed)
+    return;
+  vram__pipe_over(r, k, mb, 1);
+  vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, stage->nin);
+}
+
+/* ---- what comes from other ranks */
+
+static uint64_t vram__handover_bytes(const vram__handover *c) {
+  return vram__dims_bytes_of(c->d, c->dt);
+}
+
+static void vram__pipe_receive(vram__pipe_run *r, uint32_t k, uint32_t mb, int forward) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__handover *c = forward ? stage->in : stage->out;
+  const uint32_t n = forward ? stage->nin : stage->is_last ? 0 : stage->nout;
+  uint32_t i;
+  r->s->node = NULL;
+  for (i = 0; i < n && !r->s->failed; i++)
+    if (forward || c[i].grad)
+      (forward ? m->in : m->gout)[i] =
+          vram__pipe_alloc(r, vram__handover_bytes(c + i), VRAM_CATEGORY_OTHER);
+}
+
+/* Where a gradient did not come, zeros are sent. */
+static void vram__pipe_zeros(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
+  for (i = 0; i < stage->nin && !r->s->failed; i++)
+    if (!m->gin[i] && stage->in[i].grad)
+      m->gin[i] = vram__pipe_alloc(r, vram__handover_bytes(stage->in + i), VRAM_CATEGORY_OTHER);
+}
+
+/* Losses are a list that goes from its end; the schedule's variable `loss` may hold the last. */
+static void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count) {
+  while (count--) {
+    vram__pipe_micro *m = vram__pipe_micro_at(r, k, count);
+    vram__slots_release(r->s, m->in, r->p->stage[k].nin);
+    vram__slots_release(r->s, &m->loss, 1);
+  }
+}
+
+static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, r->p->microbatches - 1);
+  vram__slots_release(r->s, m->in, r->p->stage[k].nin);
+  vram__slots_release(r->s, &m->loss, 1);
+}
+
+/* ---- ScheduleGPipe._step_microbatches */
+
+static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches;
+  const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  uint32_t i;
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_receive(r, 0, i, 1);
+    vram__pipe_forward(r, 0, i);
+  }
+  for (i = 0; i < count && !stage->is_last; i++)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->out, stage->nout);
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
+    vram__pipe_receive(r, 0, i, 0);
+    vram__slots_set(r->s, ops, most, m->gout, stage->nout);
+    vram__pipe_backward(r, 0, i);
+    vram__pipe_zeros(r, 0, i);
+    vram__slots_set(r->s, ops, most, m->gin, stage->nin);
+  }
+  for (i = 0; i < count; i++)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__slots_release(r->s, ops, most);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+}
+
+/* ---- Schedule1F1B._step_microbatches */
+
+/* Its variables; `most` slots each. */
+typedef struct vram__pipe_1f1b {
+  uint32_t *fwd_sends, *fwd_recvs, *bwd_recvs, *bwd_sends;
+  uint32_t most, sent; /* the microbatch of fwd_sends, + 1 */
+} vram__pipe_1f1b;
+
+static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_receive(r, 0, mb, 1);
+  vram__slots_set(r->s, v->fwd_recvs, v->most, vram__pipe_micro_at(r, 0, mb)->in, stage->nin);
+  if (!r->s->failed)
+    vram__pipe_forward(r, 0, mb);
+}
+
+/* _wait_and_release_fwd_send of what was sent last */
+static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__slots_release(r->s, v->fwd_sends, v->most);
+  if (v->sent && !stage->is_last)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, v->sent - 1)->out, stage->nout);
+  v->sent = 0;
+}
+
+static void vram__pipe_1f1b_send(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last)
+    vram__slots_set(r->s, v->fwd_sends, v->most, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+  v->sent = mb + 1;
+}
+
+static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb,
+                                     int fused) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, 0, mb);
+  vram__pipe_receive(r, 0, mb, 0);
+  vram__slots_set(r->s, v->bwd_recvs, v->most, m->gout, stage->nout);
+  if (fused) {
+    vram__pipe_1f1b_release(r, v);
+    vram__slots_release(r->s, v->bwd_recvs, v->most);
+  }
+  if (r->s->failed)
+    return;
+  vram__pipe_backward(r, 0, mb);
+  vram__pipe_zeros(r, 0, mb);
+  vram__slots_set(r->s, v->bwd_sends, v->most, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches, ahead = r->p->stages - stage->stage;
+  const uint32_t warm = ahead < count ? ahead : count;
+  vram__pipe_1f1b v;
+  uint32_t f = 0, b = 0;
+  v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  v.fwd_sends = slots;
+  v.fwd_recvs = slots + v.most;
+  v.bwd_recvs = slots + 2 * v.most;
+  v.bwd_sends = slots + 3 * v.most;
+  v.sent = 0;
+  for (; f < warm && !r->s->failed; f++) {
+    vram__pipe_1f1b_forward(r, &v, f);
+    if (f)
+      vram__pipe_1f1b_release(r, &v);
+    vram__pipe_1f1b_send(r, &v, f);
+  }
+  while (!r->s->failed) {
+    vram__pipe_1f1b_backward(r, &v, b++, 1);
+    if (f == count)
+      break;
+    vram__pipe_1f1b_forward(r, &v, f);
+    vram__pipe_1f1b_send(r, &v, f++);
+  }
+  while (b < count && !r->s->failed)
+    vram__pipe_1f1b_backward(r, &v, b++, 0);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__slots_release(r->s, v.fwd_sends, v.most);
+  vram__slots_release(r->s, v.fwd_recvs, v.most);
+  vram__slots_release(r->s, v.bwd_recvs, v.most);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+  vram__slots_release(r->s, v.bwd_sends, v.most);
+}
+
+/* ---- _PipelineScheduleRuntime._step_microbatches */
+
+static uint32_t vram__pipe_local(const vram__pipe_run *r, uint32_t stage) {
+  uint32_t k;
+  for (k = 0; k < r->p->local && r->p->stage[k].stage != stage; k++)
+    ;
+  return k;
+}
+
+/* set_local_fwd_input: the next stage is on this rank, too. */
+static void vram__pipe_hand_on(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  const uint32_t next = vram__pipe_local(r, stage->stage + 1);
+  if (next < r->p->local && !stage->is_last)
+    vram__slots_set(r->s, vram__pipe_micro_at(r, next, mb)->in, r->p->stage[next].nin,
+                    vram__pipe_micro_at(r, k, mb)->out, stage->nout);
+}
+
+/* set_local_bwd_input: the stage before is. */
+static void vram__pipe_hand_back(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const uint32_t before = stage->is_first ? r->p->local : vram__pipe_local(r, stage->stage - 1);
+  if (before == r->p->local)
+    return;
+  vram__pipe_zeros(r, k, mb);
+  vram__slots_set(r->s, vram__pipe_micro_at(r, before, mb)->gout, stage->nin, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
+  const uint32_t k = vram__pipe_local(r, a->stage), mb = a->microbatch;
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  switch (a->kind) {
+  case VRAM_STAGE_F:
+    vram__pipe_forward(r, k, mb);
+    vram__pipe_hand_on(r, k, mb);
+    break;
+  case VRAM_STAGE_B:
+    vram__pipe_backward(r, k, mb);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_I:
+    vram__pipe_input(r, k, mb);
+    vram__slots_set(r->s, m->held, stage->nin, m->gin, stage->nin);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_W:
+    vram__pipe_weight(r, k, mb);
+    break;
+  case VRAM_STAGE_SEND_F:
+    vram__slots_set(r->s, m->sent, stage->nout, m->out, stage->nout);
+    break;
+  case VRAM_STAGE_SEND_B:
+    vram__pipe_zeros(r, k, mb);
+    break;
+  case VRAM_STAGE_RECV_F:
+  case VRAM_STAGE_RECV_B:
+    vram__pipe_receive(r, k, mb, a->kind == VRAM_STAGE_RECV_F);
+    break;
+  case VRAM_STAGE_WAIT_F:
+    vram__slots_release(r->s, m->sent, stage->nout);
+    break;
+  default: /* VRAM_STAGE_WAIT_B */
+    vram__slots_release(r->s, m->gin, stage->nin);
+  }
+}
+
+static void vram__pipe_runtime(vram__pipe_run *r) {
+  uint32_t i;
+  for (i = 0; i < r->p->naction && !r->s->failed; i++)
+    vram__pipe_action(r, r->p->action + i);
+  for (i = 0; i < r->p->local; i++)
+    if (r->p->stage[i].is_last)
+      vram__pipe_losses(r, i, r->p->microbatches);
+}
+
+/* ---- the step */
+
+static int vram__pipe_keeps_outputs(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; p->parallel->return_outputs && k < p->local; k++)
+    if (p->stage[k].is_last)
+      return 1;
+  return 0;
+}
+
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* Memory of a run. */
+static int vram__pipe_run_take(vram__pipe_run *r) {
+  vram__step *const s = r->s;
+  const vram__pipe *p = r->p;
+  const uint64_t micros = (uint64_t)p->local * p->microbatches;
+  uint32_t k, mb, ids = 1;
+  uint64_t slots = 0;
+  uint32_t *at;
+  for (k = 0; k < p->local; k++) {
+    uint32_t i;
+    slots += (uint64_t)p->microbatches * (3 * p->stage[k].nin + 3 * p->stage[k].nout);
+    for (i = 0; i < VRAM__PARTS; i++)
+      ids = p->stage[k].part[i].ids > ids ? p->stage[k].part[i].ids : ids;
+  }
+  r->micro =
+      (vram__pipe_micro *)vram__memory_take(s->mem, &s->used, s->cap, micros * sizeof *r->micro);
+  at = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (slots + 1) * sizeof *at);
+  r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
+  r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
+                                            p->local * (uint64_t)sizeof *r->table);
+  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  vram__memory_zero(r->micro, micros * sizeof *r->micro);
+  vram__memory_zero(at, slots * sizeof *at);
+  vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
+  vram__memory_zero(r->had, p->local);
+  for (k = 0; k < p->local; k++)
+    for (mb = 0; mb < p->microbatches; mb++) {
+      vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+      m->in = at;
+      m->gin = m->in + p->stage[k].nin;
+      m->held = m->gin + p->stage[k].nin;
+      m->out = m->held + p->stage[k].nin;
+      m->gout = m->out + p->stage[k].nout;
+      m->sent = m->gout + p->stage[k].nout;
+      at = m->sent + p->stage[k].nout;
+    }
+  return 1;
+}
+
+/* The schedule's first step: ranks agree on how sizes are known, and connect
+   (_initialize_pipeline_distributed_state, _preconnect_shared_p2p_edges). */
+static void vram__pipe_connect(vram__pipe_run *r) {
+  const int connects = r->s->nth == 1 && r->p->ranks > 1;
+  uint32_t vote, token[2];
+  if (!connects)
+    return;
+  vote = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  token[0] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  token[1] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  vram__slots_release(r->s, token, 2);
+  vram__slots_release(r->s, &vote, 1);
+}
+
+/* Bytes of the outputs of all microbatches, put into one tensor. */
+static uint64_t vram__pipe_output_bytes(const vram__pipe *p, uint32_t i) {
+  return vram__product_or_overflow(vram__handover_bytes(vram__pipe_last(p)->out + i),
+                                   p->microbatches);
+}
+
+/* merge_chunks: the caller of schedule.step lets go of what it returns. */
+static void vram__pipe_merge(vram__pipe_run *r) {
+  const uint32_t n = vram__pipe_last(r->p)->nout;
+  uint32_t *merged, i;
+  if (!r->chunk || r->s->failed)
+    return;
+  merged = r->own;
+  r->s->node = NULL;
+  for (i = 0; i < n && !r->s->failed; i++)
+    merged[i] = vram__pipe_alloc(r, vram__pipe_output_bytes(r->p, i), VRAM_CATEGORY_OTHER);
+  if (!r->s->failed)
+    vram__slots_release(r->s, merged, n);
+}
+
+/* clear_runtime_states: outputs of the step before go; those of this one get room. */
+static void vram__pipe_clear(vram__pipe_run *r) {
+  vram__pipe *const p = r->p;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  uint64_t i;
+  if (!vram__pipe_keeps_outputs(p))
+    return;
+  r->chunk = p->chunk;
+  for (i = 0; i < n && r->s->nth > 1; i++)
+    if (r->chunk[i])
+      vram__slot_release(r->s, r->chunk[i]);
+  vram__memory_zero(r->chunk, n * sizeof *r->chunk);
+}
+
+/* Forward and backward of all microbatches. */
+VRAM__FN void vram__pipe_play(vram__step *s) {
+  vram__pipe *const p = s->pipe;
+  const uint64_t used = s->used;
+  const uint32_t most = (p->stage->nin > p->stage->nout ? p->stage->nin : p->stage->nout) + 1;
+  vram__pipe_run r;
+  uint32_t *slots, k;
+  uint64_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.s = s;
+  r.p = p;
+  s->node = NULL;
+  slots =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 4 * (uint64_t)most * sizeof *slots);
+  if (!slots || !vram__pipe_run_take(&r)) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(slots, 4 * (uint64_t)most * sizeof *slots);
+  vram__pipe_clear(&r);
+  vram__pipe_connect(&r);
+  if (p->parallel->schedule == VRAM_PIPELINE_GPIPE)
+    vram__pipe_gpipe(&r, slots);
+  else if (p->parallel->schedule == VRAM_PIPELINE_1F1B)
+    vram__pipe_one_f_one_b(&r, slots);
+  else
+    vram__pipe_runtime(&r);
+  vram__pipe_merge(&r);
+  for (k = 0; k < p->local && !s->failed; k++)
+    if (vram__pipe_micro_at(&r, k, 0)->live)
+      vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
+                          vram__pipe_live_room(p->stage + k));
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+    p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
+  s->r->saved_bytes = p->saved;
+  s->r->autocast_cache_bytes = p->autocast;
+  if (s->used > s->most_used)
+    s->most_used = s->used;
+  s->used = used;
+}
+
+static uint32_t vram__pipe_put(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const int64_t size = (int64_t)bytes;
+  return vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+}
+
+/* The batch: the inputs of all microbatches, of which each gets a view, and the target; then what
+   the step before has left. */
+VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
+  vram__pipe *const p = s->pipe;
+  uint32_t i;
+  uint64_t k, n;
+  for (i = 0; i < p->ndata && !s->failed; i++) {
+    const vram_value *v = p->g.input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    const uint64_t bytes =
+        vram__product_or_overflow(vram__dims_bytes_of(v->d, dt), p->microbatches);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES)
+      s->failed = VRAM_ERR_OVERFLOW;
+    else
+      vram__pipe_put(s, bytes, VRAM_CATEGORY_INPUTS);
+    s->r->inputs_bytes += bytes;
+  }
+  if (p->target && !s->failed)
+    vram__pipe_put(s, p->target, VRAM_CATEGORY_INPUTS);
+  s->r->inputs_bytes += p->target;
+  if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
+    return;
+  n = vram__pipe_last(p)->nout;
+  for (k = 0; k < n * p->microbatches && !s->failed; k++) {
+    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
+                                 VRAM_CATEGORY_OTHER);
+    if (s->replay && p->blocks && p->chunk[k])
+      vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
+  }
+}
+
+/* ---- setting it up */
+
+VRAM__FN int vram__pipe_is(const vram_step_options *o) {
+  return o && o->parallel && o->parallel->pp > 1;
+}
+
+/* Storages that live at once beside those of one microbatch, at most. */
+static uint64_t vram__pipe_in_flight(const vram__pipe *p) {
+  uint64_t most = 0;
+  uint32_t k, i;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *s = p->stage + k;
+    uint32_t now = 0, alive = 0;
+    int weight = 0;
+    for (i = 0; i < p->naction; i++) {
+      const vram_stage_action *a = p->action + i;
+      if (a->stage != s->stage)
+        continue;
+      weight |= a->kind == VRAM_STAGE_W;
+      now += a->kind == VRAM_STAGE_F;
+      now -= now && (a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W);
+      alive = now > alive ? now : alive;
+    }
+    most += (uint64_t)alive * vram__pipe_live_room(s) +
+            (uint64_t)p->microbatches * (3 * (uint64_t)s->nin + 3 * (uint64_t)s->nout + 1);
+    (void)weight;
+  }
+  return most;
+}
+
+static vram_result vram__pipe_order(vram__pipe *p, vram__step *s) {
+  const uint64_t bytes = vram_pipeline_bytes(p->parallel);
+  vram_result r;
+  void *scratch = vram__pipe_take(p, bytes);
+  if (!scratch)
+    return VRAM_ERR_MEMORY;
+  r = vram_pipeline_order(p->parallel, p->rank, scratch, bytes, NULL, 0, &p->naction, &p->refused);
+  if (r) {
+    s->problem = p->refused.text;
+    return r;
+  }
+  p->action = (vram_stage_action *)vram__pipe_take(p, p->naction * (uint64_t)sizeof *p->action);
+  if (!p->action)
+    return VRAM_ERR_MEMORY;
+  return vram_pipeline_order(p->parallel, p->rank, scratch, bytes, p->action, p->naction,
+                             &p->naction, NULL);
+}
+
+static vram_result vram__pipe_problem(const vram__pipe *p, vram__step *s) {
+  s->problem = p->problem;
+  return p->failed;
+}
+
+/* The rank's graph in place of the whole model's, in front of the scratch that is left. */
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)*scratch % 8) % 8;
+  vram__pipe *p;
+  uint64_t n;
+  vram_result r;
+  s->pipe = NULL;
+  if (!*scratch || *bytes < skip + sizeof *p)
+    return VRAM_ERR_MEMORY;
+  p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
+  vram__memory_zero(p, sizeof *p);
+  p->whole = *g;
+  p->parallel = o->parallel;
+  p->mem = (uint8_t *)p;
+  p->used = sizeof *p;
+  p->cap = *bytes - skip;
+  p->ranks = o->parallel->pp;
+  p->rank = vram_parallel_place_of(o->parallel).pp;
+  p->local = vram_pipeline_stages(o->parallel);
+  p->stages = p->ranks * p->local;
+  p->microbatches = o->parallel->microbatches;
+  r = vram__pipe_order(p, s);
+  if (r)
+    return r;
+  n = p->cap / 2; /* the other half for steps that nobody sees */
+  p->cap -= n;
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
+      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+    return vram__pipe_problem(p, s);
+  p->cap += n;
+  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
+    p->target = 8 * (uint64_t)p->microbatches;
+    if (p->parallel->return_outputs) {
+      s->problem = "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be "
+                   "concatenated (expected loss_fn=NAME)";
+      return VRAM_ERR_VALUE;
+    }
+  }
+  if (vram__pipe_keeps_outputs(p)) {
+    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
+    if (!p->chunk)
+      return VRAM_ERR_MEMORY;
+    vram__memory_zero(p->chunk, 2 * n * sizeof *p->chunk);
+    p->blocks = p->chunk + n;
+  }
+  p->g.in_flight = vram__pipe_in_flight(p);
+  *g = &p->g;
+  s->pipe = p;
+  p->used = (p->used + 7) & ~(uint64_t)7;
+  *scratch = p->mem + p->used;
+  *bytes = p->cap - p->used;
+  return VRAM_OK;
+}
+
+/* Scratch for all of it, from the whole model. */
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes) {
+  const vram_parallel *p = o->parallel;
+  const uint64_t local = vram_pipeline_stages(p), ranks = p->pp;
+  const uint64_t each =
+      (uint64_t)g->nnode * 5200 + (uint64_t)g->nparam * 2000 + (uint64_t)g->nvalue * 600 + g->used;
+  const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
+  uint64_t n = 65536 + each + vram_pipeline_bytes(p);
+  (void)ranks;
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
+  n = vram__sum_or_overflow(n, graph_bytes);
+  n = vram__sum_or_overflow(
+      n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
+                                   (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));
+  return vram__product_or_overflow(n, 2);
+}
+
+/* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
+
+/* NCCL allocates with cudaMalloc, at the first collective of a kind: the caching allocator does not
+   know of it. How much depends on the machine, so that there are bounds only.
+   Two ranks of a node that exchange anything have a buffer for each channel and direction: at the
+   receiver one of LL (524,288 bytes), LL128 (4,915,200) and Simple (4,194,304; src/init.cc:
+   computeBuffSizes), at the sender its flags, each rounded up to 2 MiB (src/transport/p2p.cc:
+   p2pSendSetup, p2pRecvSetup). Through shared host memory (no NVLink, no access of peers) the
+   device has none of them; through a network both sides have a buffer. */
+#define VRAM__NCCL_RECEIVE UINT64_C(10485760)
+#define VRAM__NCCL_SEND UINT64_C(2097152)
+#define VRAM__NCCL_PAIR (VRAM__NCCL_RECEIVE + VRAM__NCCL_SEND)
+#define VRAM__NCCL_PAIR_MOST (2 * VRAM__NCCL_RECEIVE)
+
+/* NVLink SHARP: two buffers of 8 steps of 128 KiB for each channel and rank of the node, where they
+   are three or more (src/transport/nvls.cc: ncclNvlsBufferSetup). */
+#define VRAM__NCCL_NVLS UINT64_C(2097152)
+
+/* What send and receive share behind a network, of each direction: channels times 16 steps of 512
+   KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
+#define VRAM__NCCL_NETWORK UINT64_C(8388608)
+
+enum {
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
+};
+
+/* Channels by what links the devices of that compute capability: the fewest; those of the usual
+   machine for rings, for two that send and receive, for NVLink SHARP, as NCCL_DEBUG=INFO has them
+   ("16 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer"); the most. */
+typedef struct vram__nccl_links {
+  uint32_t cc; /* from this one on */
+  uint8_t least, rings, pair, nvls, most;
+} vram__nccl_links;
+
+static const vram__nccl_links vram__nccl_rows[] = {
+    {100, 2, 32, 32, 32, 64},                       /* MAXCHANNELS (src/include/device.h) */
+    {90, 2, 16, 32, 16, 32},  {86, 0, 4, 2, 0, 16}, /* a PCIe bus, or host memory */
+    {80, 2, 24, 32, 0, 32},   {75, 0, 4, 2, 0, 16}, {70, 2, 12, 16, 0, 32}, {0, 0, 4, 2, 0, 16},
+};
+
+static const vram__nccl_links *vram__nccl_links_of(uint32_t cc) {
+  const vram__nccl_links *l = vram__nccl_rows;
+  cc = cc ? cc : 90;
+  if (cc >= 110) /* GeForce, RTX PRO */
+    cc = 89;
+  while (cc < l->cc)
+    l++;
+  return l;
+}
+
+static uint64_t vram__nccl_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses) {
+  const vram__nccl_links *l = vram__nccl_links_of(cc);
+  const uint64_t peers = ranks ? vram__nccl_least(ranks, VRAM__NCCL_NODE) - 1 : 0;
+  const uint64_t sharp = ranks < 3 ? 0 : (peers + 1) * VRAM__NCCL_NVLS;
+  vram_bounds b = {0, 0, 0};
+  if (ranks < 2)
+    return b;
+  if (uses & VRAM_NCCL_COLLECTIVES) {
+    b.lower += l->least * VRAM__NCCL_PAIR;
+    b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
+  }
+  if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
+    const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
+    const uint64_t to = all ? peers : vram__nccl_least(peers, 2);
+    b.lower += (l->least != 0) * (all ? to : 1) * VRAM__NCCL_PAIR;
+    b.expected += to * l->pair * VRAM__NCCL_PAIR;
+    b.upper += to * l->most * VRAM__NCCL_PAIR_MOST + UINT64_C(2) * l->most * VRAM__NCCL_NETWORK;
+    if (all && ranks > VRAM__NCCL_NODE)
+      b.upper = vram__sum_or_overflow(
+          b.upper, vram__product_or_overflow((ranks - VRAM__NCCL_NODE) * VRAM__NCCL_NET_CHANNELS,
+                                             VRAM__NCCL_RECEIVE));
+  }
+  return b;
+}
+
+static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
+  a.lower = vram__sum_or_overflow(a.lower, b.lower);
+  a.expected = vram__sum_or_overflow(a.expected, b.expected);
+  a.upper = vram__sum_or_overflow(a.upper, b.upper);
+  return a;
+}
+
+/* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
+   are several, the one of the whole world is at least there to ask, and has buffers once it was
+   used (barrier, broadcast_object_list). */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  vram_bounds sum = {0, 0, 0};
+  uint32_t i, used = 0;
+  uint32_t size[6];
+  static const uint8_t uses[6] = {
+      VRAM_NCCL_COLLECTIVES,                        /* copies */
+      VRAM_NCCL_COLLECTIVES,                        /* of the wrapper */
+      VRAM_NCCL_COLLECTIVES,                        /* tp */
+      VRAM_NCCL_NEIGHBOURS,                         /* pp */
+      VRAM_NCCL_COLLECTIVES | VRAM_NCCL_ALL_TO_ALL, /* cp: gradients of keys and values rotate */
+      VRAM_NCCL_ALL_TO_ALL,                         /* ep */
+  };
+  if (!p)
+    return sum;
+  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
+  for (i = 0; i < 6; i++) {
+    used += size[i] > 1;
+    sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
+  }
+  if (used > 1)
+    sum.upper = vram__sum_or_overflow(
+        sum.upper,
+        vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
+  return sum;
+}
+
+/* >>parallel/classes    ranks that are equal by construction */
+
+/* Where torch.chunk cuts along an axis, ranks have the same part from one boundary to the next: the
+   first `size / part` a whole one, one the rest, those behind it nothing. */
+typedef struct vram__bounds_of_ranks {
+  uint32_t *at; /* where a class begins, in order; the first is 0 */
+  uint32_t count, cap, ranks;
+} vram__bounds_of_ranks;
+
+static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
+  uint32_t i = b->count;
+  if (rank >= b->ranks)
+    return;
+  while (i && b->at[i - 1] > rank)
+    i--;
+  if ((i && b->at[i - 1] == rank) || b->count == b->cap)
+    return;
+  VRAM_ASSERT(b->count < b->cap);
+  for (uint32_t k = b->count++; k > i; k--)
+    b->at[k] = b->at[k - 1];
+  b->at[i] = (uint32_t)rank;
+}
+
+static void vram__boundaries_of(vram__bounds_of_ranks *b, int64_t size) {
+  const uint64_t n = size > 0 ? (uint64_t)size : 0;
+  const uint64_t part = n ? vram__div_up_u64(n, b->ranks) : 1;
+  if (n % b->ranks == 0)
+    return;
+  vram__boundary_put(b, n / part);
+  vram__boundary_put(b, n / part + (n % part != 0));
+}
+
+static void vram__boundaries_begin(vram__bounds_of_ranks *b, uint32_t *at, uint32_t cap,
+                                   uint32_t ranks) {
+  b->at = at;
+  b->cap = cap;
+  b->count = 0;
+  b->ranks = ranks ? ranks : 1;
+  vram__boundary_put(b, 0);
+}
+
+static int vram__param_is_cut(const vram_param *p) { return p->kind != VRAM__BUFFER && p->d->ndim; }
+
+/* Two for each parameter and axis that is looked at. */
+static uint64_t vram__boundaries_room(const vram_graph *g) { return (uint64_t)g->nparam * 4 + 2; }
+
+/* ---- ZeroRedundancyOptimizer ---- */
+
+/* distributed/optim/zero_redundancy_optimizer.py: _partition_parameters gives whole parameters, the
+   largest first, to the rank that has the fewest elements so far, the lowest of several. Ranks are
+   in a heap of these two. */
+typedef struct vram__partition {
+  uint64_t elements, hash; /* hash: of what it has, in order */
+  uint32_t rank;
+} vram__partition;
+
+static int vram__partition_before(const vram__partition *a, const vram__partition *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+static void vram__partition_sink(vram__partition *heap, uint32_t n) {
+  const vram__partition moved = heap[0];
+  uint32_t i = 0, k;
+  for (; (k = 2 * i + 1) < n; i = k) {
+    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (!vram__partition_before(heap + k, &moved))
+      break;
+    heap[i] = heap[k];
+  }
+  heap[i] = moved;
+}
+
+static uint64_t vram__param_hash(const vram_param *p, uint64_t before) {
+  uint64_t h = vram__mix(before + p->dtype + UINT64_C(0x9e3779b97f4a7c15));
+  uint32_t i;
+  for (i = 0; i < p->d->ndim; i++)
+    h = vram__mix(h + (uint64_t)p->d->v[i] + 1);
+  return h;
+}
+
+/* Trainable parameters, largest first, those of a size in order; how many. */
+static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **list) {
+  const vram_param *p;
+  uint32_t n = 0, width, i;
+  const vram_param **from = list, **to = list + g->nparam;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == 0)
+      list[n++] = p;
+  for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
+    const vram_param **swap = from;
+    for (i = 0; i < n; i += 2 * width) {
+      const uint32_t middle = i + width < n ? i + width : n,
+                     end = middle + width < n ? middle + width : n;
+      uint32_t a = i, b = middle, k;
+      for (k = i; k < end; k++)
+        to[k] = a < middle && (b >= end || from[a]->d->numel >= from[b]->d->numel) ? from[a++]
+                                                                                   : from[b++];
+    }
+    from = to;
+    to = swap;
+  }
+  for (i = 0; i < n && from != list; i++)
+    list[i] = from[i];
+  return n;
+}
+
+static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
+  return (uint64_t)g->nparam * 2 * sizeof(vram_param *) + ranks * (uint64_t)sizeof(vram__partition);
+}
+
+/* ---- */
+
+/* Ranks of the wrapper of which each may differ, or only where rows end. */
+typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+
+static vram__differ vram__wrapper_differs(const vram_parallel *p) {
+  return p->dp < 2                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
+                                            : VRAM__ALL_EQUAL;
+}
+
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
+  uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    n += vram__partition_room(g, p->dp);
+  return n;
+}
+
+/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
+   first cp's rank dp. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
+  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+}
+
+typedef struct vram__class_list {
+  vram_rank_class *at;
+  uint32_t count, cap;
+} vram__class_list;
+
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+  if (list->count < list->cap) {
+    vram_rank_class *c = list->at + list->count;
+    c->rank = first;
+    c->last = last;
+    c->ranks = ranks;
+  }
+  list->count++;
+}
+
+static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
+                                  uint64_t others, vram__class_list *list) {
+  vram__bounds_of_ranks b;
+  const vram_param *q;
+  uint32_t i;
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
+    for (q = g->param_first; q; q = q->next)
+      if (vram__param_is_cut(q))
+        vram__boundaries_of(&b, q->d->v[0]);
+  for (i = 0; i < b.count; i++) {
+    const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
+                    (end - b.at[i]) * others);
+  }
+}
+
+static int vram__partitions_alike(const vram__partition *a, const vram__partition *b) {
+  return a->hash == b->hash && a->elements == b->elements;
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t n = vram__params_by_size(g, param), i, k, first;
+  vram__partition t;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i < n; i++) {
+    heap[0].elements += param[i]->d->numel;
+    heap[0].hash = vram__param_hash(param[i], heap[0].hash);
+    vram__partition_sink(heap, p->dp);
+  }
+  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+    while (heap[i].rank != i) {
+      t = heap[heap[i].rank];
+      heap[heap[i].rank] = heap[i];
+      heap[i] = t;
+    }
+  for (i = 0; i < p->dp; i++) {
+    uint64_t alike = 0;
+    uint32_t last = i;
+    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
+      first++;
+    if (first < i)
+      continue;
+    for (k = i; k < p->dp; k++)
+      if (vram__partitions_alike(heap + k, heap + i)) {
+        alike++;
+        last = k;
+      }
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+  }
+}
+
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  vram__class_list to;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(g, p))
+    return VRAM_ERR_MEMORY;
+  if (vram_parallel_world(p) > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  scratch = (uint8_t *)scratch + skip;
+  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+    vram__classes_by_partition(g, p, scratch, others, &to);
+  else
+    vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t world = vram_parallel_world(p);
+  const uint32_t stages = p->pp ? p->pp : 1;
+  const vram_param *q;
+  vram__bounds_of_ranks b;
+  vram__class_list to;
+  uint32_t i, stage;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(whole, p))
+    return VRAM_ERR_MEMORY;
+  if (world > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  vram__boundaries_begin(&b, (uint32_t *)(void *)((uint8_t *)scratch + skip),
+                         (uint32_t)vram__boundaries_room(whole), p->tp);
+  for (q = whole->param_first; q; q = q->next)
+    for (i = 0; vram__param_is_cut(q) && q->d->ndim > 1 && i < 2; i++)
+      vram__boundaries_of(&b, q->d->v[i]);
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  for (stage = 0; stage < stages; stage++)
+    for (i = 0; i < b.count; i++) {
+      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+      const uint32_t first = (uint32_t)(world / stages * stage);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+    }
+  *count = to.count;
+  return VRAM_OK;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -44389,8 +48693,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -44495,8 +48799,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -44651,9 +48955,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
@@ -71820,20 +76124,28 @@ VRAM__FN vram_result vram__llama_context(vram__llama *l, vram_llama_report *r, v
    fattn-common.cuh (parts of a result), common.cuh (cuBLAS's workspace).
    Copies of quantised caches that flash attention needs are in the compute buffer. */
 
-/* CUDA context and loaded kernels, published: 100 MiB of a bare context and 170 with kernels
-   (dogkeeper886/ollama37 issue 183); llama.cpp's "unaccounted", with pool and cuBLAS in it: 133 MiB
-   on an RTX PRO 6000, 153 on 8 GB, 174 on a GTX 1080, 451 and 456 on RTX 4090 (llama.cpp pull
-   15860). */
-#define VRAM__BESIDE_CONTEXT_LOW (UINT64_C(100) << 20)
-#define VRAM__BESIDE_CONTEXT_HIGH (UINT64_C(512) << 20)
+/* ggml-cuda's code for one architecture is 97 MiB, instructions, constants and tables (sm_75 in two
+   published builds of 2026, cyllama-cuda12 0.2.18 and inferna-cuda12 0.7.0: 6,537 kernels and more,
+   whose stacks take 272 bytes at most, so that local memory stays as it is), and with cuBLAS's as
+   many as a step has of them. They are loaded one by one, so that this is an upper bound from CUDA
+   12.2 on, where that is the default. */
+#define VRAM__BESIDE_CODE ((UINT64_C(97) << 20) + VRAM__CONTEXT_LAZY_KERNELS)
 /* One graph of all nodes; published of vLLM: 1.62 GiB for 67 graphs, 25 MiB each. */
 #define VRAM__BESIDE_GRAPHS (UINT64_C(64) << 20)
 #define VRAM__BESIDE_STEP (UINT64_C(1) << 21) /* cuMemGetAllocationGranularity */
-#define VRAM__BESIDE_SM UINT64_C(192)         /* multiprocessors: no device has more */
+#define VRAM__BESIDE_SM 192                   /* multiprocessors: no device has more */
+/* Host memory that is pinned has an entry of 8 bytes for each 4 KiB in every device's page tables:
+   346,468 MiB of weights took 678 MiB more of each of four devices than the same file mapped
+   (--no-mmap, published of GLM-5.2). */
+#define VRAM__BESIDE_PINNED 512
 
+/* One device and its pool. */
 typedef struct vram__beside {
   const vram__llama *l;
-  uint64_t low[VRAM_LLAMA_MAX_DEVICES], high; /* of the pool */
+  int32_t device;
+  uint32_t cc, sm; /* sm: at most */
+  uint64_t low, high;
+  uint8_t uses_cublas;
 } vram__beside;
 
 static uint64_t vram__beside_times(uint64_t a, uint64_t b, uint64_t c) {
@@ -71848,15 +76160,15 @@ static int vram__beside_is_mmq(vram_dtype t) {
 /* Rows of a multiplication as 4 numbers of scales behind 128 of a byte; half as wide where a device
    takes FP4 as it is. */
 static void vram__beside_quantised(vram__beside *s, const vram_file_tensor *t, uint64_t rows,
-                                   uint64_t columns, uint64_t experts, int32_t device) {
+                                   uint64_t columns, uint64_t experts, int is_here) {
   const int is_fp4 = t->dtype == VRAM_MXFP4 || t->dtype == VRAM_NVFP4;
   const uint64_t padded = vram__round_up_u64(columns, 512),
                  bytes = vram__beside_times(rows, padded / 128, 144),
                  ids = vram__product_or_overflow(vram__sum_or_overflow(rows, experts), 8),
-                 tiles = UINT64_C(128) * 144 + VRAM__BESIDE_SM * 128 * 128 * 4;
+                 tiles = UINT64_C(128) * 144 + UINT64_C(128) * 128 * 4 * s->sm;
   const uint64_t high = vram__sum_or_overflow(bytes, vram__sum_or_overflow(ids, tiles));
-  if (device >= 0 && (is_fp4 ? bytes / 2 : bytes) > s->low[device])
-    s->low[device] = is_fp4 ? bytes / 2 : bytes;
+  if (is_here && (is_fp4 ? bytes / 2 : bytes) > s->low)
+    s->low = is_fp4 ? bytes / 2 : bytes;
   if (high > s->high)
     s->high = high;
 }
@@ -71880,23 +76192,28 @@ static void vram__beside_matrix(vram__beside *s, const vram_file_tensor *t) {
   const int is_expert = experts > 1 && l->n_expert_used > 0;
   const uint64_t rows = vram__product_or_overflow(l->n_ubatch, is_expert ? l->n_expert_used : 1);
   int32_t device = -1;
+  int is_here;
   if (!columns || (vram__llama_holds(t, "embd") && !l->is_tied) ||
       vram__llama_device(l, t, &device, NULL))
     return;
+  is_here = device == s->device;
   if (vram__llama_holds(t, "output.weight") && !vram__llama_holds(t, "attn_output"))
-    device = -1; /* rows of logits may be few */
+    is_here = 0; /* rows of logits may be few */
   if (vram__beside_is_mmq(t->dtype))
-    vram__beside_quantised(s, t, rows, columns, experts, device);
-  else
+    vram__beside_quantised(s, t, rows, columns, experts, is_here);
+  else {
     vram__beside_converted(s, t, rows, columns, (uint64_t)t->size[t->ndim - 2], is_expert);
+    s->uses_cublas |= (uint8_t)is_here;
+  }
 }
 
 /* Flash attention: parts of the results of 4 blocks of 64 rows on each multiprocessor. Without it:
    queries, keys and scores of a layer once more. */
-static uint64_t vram__beside_attention(const vram__llama *l, const vram__llama_layer *y) {
+static uint64_t vram__beside_attention(const vram__beside *s, const vram__llama_layer *y) {
+  const vram__llama *const l = s->l;
   uint64_t keys;
   if (l->flash_attention)
-    return vram__beside_times(VRAM__BESIDE_SM * 4 * 64, (uint64_t)y->head_v + 4, 4);
+    return vram__beside_times((uint64_t)s->sm * 4 * 64, (uint64_t)y->head_v + 4, 4);
   keys = vram__beside_times((uint64_t)y->head_k * y->n_head_kv, l->n_ctx, 4);
   return vram__sum_or_overflow(
       keys,
@@ -71908,26 +76225,72 @@ static uint64_t vram__beside_states(const vram__llama *l) {
   return vram__beside_times(l->n_embd_s, l->n_seq, 16);
 }
 
-VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
-  const uint64_t workspace = UINT64_C(1) << (l->options->cc >= 90 ? 25 : 22); /* of cuBLAS */
+static void vram__beside_pool(vram__beside *s) {
   const vram_file_tensor *t;
-  vram__beside s;
   uint32_t i;
+  for (t = s->l->file->tensor_first; t; t = t->next)
+    if (t->ndim >= 2)
+      vram__beside_matrix(s, t);
+  for (i = 0; i < s->l->n_layer; i++) {
+    const uint64_t bytes = vram__beside_attention(s, s->l->layer + i);
+    s->high = bytes > s->high ? bytes : s->high;
+  }
+  s->high = vram__sum_or_overflow(s->high, vram__beside_states(s->l));
+}
+
+/* Entries of page tables for what the host pins: always its compute and output buffers, and the
+   weights unless they are mapped. */
+static void vram__beside_pinned(const vram_llama_report *r, uint64_t *always, uint64_t *most) {
+  uint32_t i;
+  *always = r->output_bytes;
+  *most = 0;
+  for (i = 0; i < r->nbuffer; i++)
+    if (r->buffer[i].device < 0) {
+      *always = vram__sum_or_overflow(*always, r->buffer[i].compute_bytes);
+      *most = vram__sum_or_overflow(*most, r->buffer[i].model_bytes);
+    }
+  *most = vram__sum_or_overflow(*most, *always) / VRAM__BESIDE_PINNED;
+  *always /= VRAM__BESIDE_PINNED;
+}
+
+/* The context of a device of which only the capability is known: of any multiprocessors. */
+static vram_bounds vram__beside_context(const vram__beside *s, const vram_gpu *gpu) {
+  vram_bounds c = vram__context_bare(s->cc, gpu ? gpu->sm : vram__device_usual_sm(s->cc));
+  if (!gpu) {
+    c.lower = vram__context_bare(s->cc, 0).lower;
+    c.upper = vram__context_bare(s->cc, s->sm).upper;
+  }
+  return c;
+}
+
+static void vram__beside_device(const vram__llama *l, uint32_t i, vram_llama_report *r) {
+  const vram_llama_options *const o = l->options;
+  const vram_gpu *const gpu = o->gpu[1] ? o->gpu[i] : o->gpu[0];
+  uint64_t workspace, pinned, pinned_most;
+  vram_bounds c;
+  vram__beside s;
   vram__memory_zero(&s, sizeof s);
   s.l = l;
-  for (t = l->file->tensor_first; t; t = t->next)
-    if (t->ndim >= 2)
-      vram__beside_matrix(&s, t);
-  for (i = 0; i < l->n_layer; i++) {
-    const uint64_t bytes = vram__beside_attention(l, l->layer + i);
-    s.high = bytes > s.high ? bytes : s.high;
-  }
-  s.high = vram__sum_or_overflow(s.high, vram__beside_states(l));
-  for (i = 0; i < l->ndevice; i++) {
-    r->beside_low[i] = vram__sum_or_overflow(VRAM__BESIDE_CONTEXT_LOW, s.low[i]);
-    r->beside_high[i] = vram__sum_or_overflow(
-        VRAM__BESIDE_CONTEXT_HIGH + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace, s.high);
-  }
+  s.device = (int32_t)i;
+  s.cc = gpu ? gpu->cc : o->cc ? o->cc : 89;
+  s.sm = gpu ? gpu->sm : VRAM__BESIDE_SM;
+  s.uses_cublas = !l->flash_attention;
+  vram__beside_pool(&s);
+  vram__beside_pinned(r, &pinned, &pinned_most);
+  workspace = UINT64_C(1) << (s.cc >= 90 ? 25 : 22);
+  c = vram__beside_context(&s, gpu);
+  r->context_bare[i] = c;
+  c.expected += VRAM__CONTEXT_LAZY_KERNELS + pinned + (s.uses_cublas ? workspace : 0);
+  c.upper += VRAM__BESIDE_CODE + VRAM__BESIDE_GRAPHS + VRAM__BESIDE_STEP + workspace + pinned_most;
+  r->beside[i].lower = vram__sum_or_overflow(c.lower, s.low);
+  r->beside[i].expected = vram__sum_or_overflow(c.expected, s.low);
+  r->beside[i].upper = vram__sum_or_overflow(c.upper, s.high);
+}
+
+VRAM__FN void vram__llama_beside(const vram__llama *l, vram_llama_report *r) {
+  uint32_t i;
+  for (i = 0; i < l->ndevice; i++)
+    vram__beside_device(l, i, r);
 }
 
 /* >>llama/pattern    is a regular expression found in the name of a tensor?

@@ -101,6 +101,10 @@ def spec(d):
         parts, sizes = ["ddp", "ep"], [d["world"]] * 2
     if d.get("init") == "meta":
         o["init"] = "meta"
+    if parts[0] == "pp" and d["source"].startswith("lm:"):
+        o["loss_fn"] = "loss_fn.flatten"
+        if d["amp"]:
+            o["crossing"] = d["amp"]
     own = {k: v for k, v in o.items() if k in ("sp", "loss_parallel")} if "tp" in parts else {}
     rest = [f",{k}={v}" for k, v in o.items() if k not in own]
     words = []

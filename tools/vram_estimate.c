@@ -2,6 +2,7 @@
 #include "vram_estimate.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_ranks.h"
 #include "vram_serve.h"
 
 cmd_text help_estimate = {
@@ -106,6 +107,12 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
+vram_phase job_phase(const job *j, int i) {
+  if (!j->spec || j->parallel.pp < 2 || (i != VRAM_PHASE_FORWARD && i != VRAM_PHASE_BACKWARD))
+    return (vram_phase)i;
+  return i == VRAM_PHASE_FORWARD ? VRAM_PHASE_STEP : VRAM_PHASE_COUNT;
+}
+
 static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
   printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
          ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
@@ -123,8 +130,11 @@ static void json_phases(const job *j, const vram_report *r) {
   int i;
   printf(",\"phases\":{");
   for (i = first; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase == VRAM_PHASE_COUNT)
+      continue;
     printf("%s", i > first ? "," : "");
-    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+    json_phase(vram_phase_name(phase), &r->phase[phase], r->replayed);
   }
   if (j->spec) {
     putchar(',');
@@ -139,19 +149,33 @@ static void json_phases(const job *j, const vram_report *r) {
     putchar('}');
 }
 
-static void json_parameters(const job *j, const vram_graph *g) {
-  vram_parameters p;
-  vram_step_parameters(g, &j->o, &p);
+static void json_parameters(const vram_parameters *p) {
   printf(",\"parameters\":{");
 #define NUMBER(key) "\"" #key "\":%" PRIu64 ","
   printf(NUMBER(trainable) NUMBER(frozen) NUMBER(quantised) NUMBER(trainable_bytes)
              NUMBER(frozen_bytes) "\"quantised_bytes\":%" PRIu64 "}",
-         p.trainable, p.frozen, p.quantised, p.trainable_bytes, p.frozen_bytes, p.quantised_bytes);
+         p->trainable, p->frozen, p->quantised, p->trainable_bytes, p->frozen_bytes,
+         p->quantised_bytes);
 #undef NUMBER
 }
 
-static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[MAX_NODE_NAME], mode[128];
+static void json_communication(const vram_report *r) {
+  uint64_t sent = 0;
+  int i, n = 0;
+  printf(",\"communication\":{");
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *c = r->communication + i;
+    sent += c->sent;
+    if (c->calls)
+      printf("%s\"%s\":{\"calls\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 "}",
+             n++ ? "," : "", vram_collective_name((vram_collective)i), c->calls, c->bytes, c->sent);
+  }
+  printf("},\"communication_bytes\":%" PRIu64, sent);
+}
+
+void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
+                   const vram_parameters *p, const char *peak_node, int fits) {
+  char name[MAX_NODE_NAME], mode[256];
   vram_term term;
   int i;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
@@ -181,18 +205,20 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
 #define BOUNDS(key)                                                                                \
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
-  json_parameters(j, g);
+  json_parameters(p);
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
   BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
+  BOUNDS(nccl_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
   json_phases(j, r);
+  if (j->spec)
+    json_communication(r);
   printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
-  vram_node_name(r->peak_node, name, sizeof name);
-  cmd_json_text(stdout, name);
+  cmd_json_text(stdout, peak_node);
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     printf("%s\"%s\":%" PRIu64, i ? "," : "", vram_category_name((vram_category)i),
@@ -205,9 +231,18 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
     json_planned(&j->planned);
   printf(",\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
   if (j->has_budget)
-    printf("%" PRIu64 "}\n", j->budget);
+    printf("%" PRIu64, j->budget);
   else
-    printf("null}\n");
+    printf("null");
+}
+
+static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char node[MAX_NODE_NAME];
+  vram_parameters p;
+  vram_node_name(r->peak_node, node, sizeof node);
+  vram_step_parameters(g, &j->o, &p);
+  estimate_json(j, g, r, &p, node, fits);
+  printf("}\n");
 }
 
 void layer_shape(const vram_dims *d, char *to, size_t cap) {
@@ -357,10 +392,9 @@ static void print_recomputed(const job *j, const vram_graph *g) {
            r.all > 0 ? 100.0 * r.flops / r.all : 0.0);
 }
 
-static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+void estimate_title(const job *j, const vram_graph *g) {
   char mode[256];
   uint32_t d;
-  int i;
   job_mode(j, mode, sizeof mode);
   printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
          cmd_plain, mode);
@@ -368,18 +402,27 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
   printf("  %scc %" PRIu32 ".%" PRIu32 ", rules %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
          (j->o.cc ? j->o.cc : 90) % 10, vram_rules_name(j->o.rules), cmd_plain);
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  int i;
+  estimate_title(j, g);
   print_peak(r);
   printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
          cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
   printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
          r->replayed ? "" : ", at least");
-  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
-         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
-         cmd_human(r->device_bytes.upper));
+  printf("device       %11s  with the CUDA context%s (%s to %s)\n\n",
+         cmd_human(r->device_bytes.expected), j->spec ? " and NCCL" : "",
+         cmd_human(r->device_bytes.lower), cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
-    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
-           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase != VRAM_PHASE_COUNT)
+      printf("%-12s %11s %11s\n", vram_phase_name(phase),
+             cmd_human(r->phase[phase].requested_bytes),
+             cmd_human(r->phase[phase].requested_peak_bytes));
+  }
   print_held(j, g, r);
   print_recomputed(j, g);
   if (j->has_budget)
@@ -441,10 +484,10 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
   explain_row("=", name, bytes, why);
 }
 
-static void print_explain(const vram_report *r) {
+static void print_explain(const job *j, const vram_report *r) {
   const vram_bounds requested = all_three(r->peak_requested_bytes),
                     blocks = all_three(r->peak_blocks_bytes),
-                    reserved = minus(r->device_bytes, r->context_bytes);
+                    reserved = minus(minus(r->device_bytes, r->context_bytes), r->nccl_bytes);
   vram_bounds allocated = r->peak_allocated_bytes;
   int i;
   printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", cmd_bold, "at least",
@@ -476,9 +519,13 @@ static void print_explain(const vram_report *r) {
   explain_row(
       "+", "CUDA context", r->context_bytes,
       "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
+  if (j->spec)
+    explain_row("+", "NCCL", r->nccl_bytes,
+                "buffers of its communicators: 12 MiB a channel and neighbour; how many channels,\n"
+                "    the machine decides");
   explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
   printf("not in it: other processes; what libraries take without PyTorch's allocator\n"
-         "(NCCL, own kernels); private pools of CUDA graphs; segments that earlier steps\n"
+         "(own kernels); private pools of CUDA graphs; segments that earlier steps\n"
          "of other sizes left\n");
 }
 
@@ -564,7 +611,7 @@ static int show(const job *j, const loaded *l, const vram_report *r, int fits, i
     if (j->terms)
       print_terms(r);
     if (j->explain)
-      print_explain(r);
+      print_explain(j, r);
     if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
       status = OTHER;
   }
@@ -608,6 +655,8 @@ int estimate_command(int argc, char **argv) {
     return status;
   if (j.generate)
     return generate_command(&j, text, len);
+  if (j.all_ranks)
+    return ranks_command(&j, text, len);
   status = model_load(&l, &j, text, len);
   if (!status && (j.table || j.csv || j.html)) {
     j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);

@@ -107,10 +107,12 @@ static int set_parallel(job *j, const char *a, const char *v) {
 }
 
 static int set_rank(job *j, const char *a, const char *v) {
-  int64_t n;
+  int64_t n = 0;
   (void)a;
-  if (!cmd_parse_count(v, 0, INT32_MAX, &n))
-    return cmd_bad("not a rank", v, "0 or more"), 0;
+  j->rank_given = v;
+  j->all_ranks = !strcmp(v, "all");
+  if (!j->all_ranks && !cmd_parse_count(v, 0, INT32_MAX, &n))
+    return cmd_bad("not a rank", v, "0 or more, or all"), 0;
   j->at_rank = (uint32_t)n;
   return 1;
 }
@@ -450,7 +452,7 @@ static int job_check_parallel(job *j) {
   const uint64_t world = j->spec ? vram_parallel_world(&j->parallel) : 1;
   char expected[64];
   snprintf(expected, sizeof expected, "0 to %" PRIu64, world - 1);
-  if (!j->spec && j->at_rank)
+  if (!j->spec && j->rank_given)
     return cmd_bad("an option of --parallel:", "--rank", NULL);
   if (j->at_rank >= world) {
     char rank[16];

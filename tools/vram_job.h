@@ -54,7 +54,8 @@
   "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                  \
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                    \
   "                        PyTorch and DeepSpeed name them\n"                                       \
-  "  --rank R              which rank (default: 0)\n"                                              \
+  "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"             \
+  "                        all of them, equal ones once\n"                                              \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -82,7 +83,9 @@ typedef struct job {
   const char *lora, *quant, *generate;
   const char *spec; /* --parallel, */
   vram_parallel parallel;
-  uint32_t at_rank; /* and --rank */
+  uint32_t at_rank; /* and --rank, */
+  int all_ranks;    /* which may be all */
+  const char *rank_given; /* its value */
   uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */

@@ -1,5 +1,5 @@
 #pragma once
-#include "api/dtype.h"
+#include "api/graph.h"
 /* >>parallel ==================================================================================
    One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
    parallelism) and what is wrapped around the step (DistributedDataParallel,
@@ -106,7 +106,11 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint32_t stages;     /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn;  /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                          is its output */
+  vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
+                          have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
   uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
@@ -114,6 +118,32 @@ typedef struct vram_parallel {
   uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
+
+/* Calls of torch.distributed, by what they do. */
+#define VRAM_COLLECTIVES(X)                                                                        \
+  X(ALL_REDUCE, "all_reduce")                                                                      \
+  X(ALL_GATHER, "all_gather")                                                                      \
+  X(REDUCE_SCATTER, "reduce_scatter")                                                              \
+  X(BROADCAST, "broadcast")                                                                        \
+  X(ALL_TO_ALL, "all_to_all")                                                                      \
+  X(SEND, "send")                                                                                  \
+  X(RECV, "recv")
+
+typedef enum vram_collective {
+#define VRAM__X(id, text) VRAM_COLLECTIVE_##id,
+  VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+      VRAM_COLLECTIVE_COUNT
+} vram_collective;
+
+/* What a rank communicates in a step, of one kind of call. */
+typedef struct vram_communication {
+  uint64_t calls;
+  uint64_t bytes; /* of the tensor: the whole one where each rank has a part of it */
+  uint64_t sent;  /* by this rank as a ring sends it: of n ranks (n - 1) / n of these bytes, twice
+                     that for all_reduce, all of them for broadcast and send
+                     (NVIDIA/nccl-tests: doc/PERFORMANCE.md) */
+} vram_communication;
 
 #ifndef VRAM_NO_STEP
 /* Reads "NAME=SIZE[,OPTION=VALUE...][+NAME=SIZE...]": ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp
@@ -132,6 +162,31 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
+   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
@@ -175,6 +230,10 @@ VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, 
                                          uint64_t bytes, vram_stage_action *list, uint32_t cap,
                                          uint32_t *count, vram_error *err);
 
+/* Stages of each rank. */
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *p);
+
 /* The k-th stage of a rank; the number of stages in all behind its last. */
 VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *p, uint32_t rank, uint32_t k);
+VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif

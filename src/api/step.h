@@ -172,11 +172,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -215,7 +217,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -234,6 +237,20 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
+
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
 
@@ -251,6 +268,9 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -276,6 +296,7 @@ VRAM_API const char *vram_setup_name(vram_setup setup);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \

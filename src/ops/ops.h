@@ -228,6 +228,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);

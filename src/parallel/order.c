@@ -640,6 +640,12 @@ VRAM_API vram_result vram_pipeline_order(const vram_parallel *parallel, uint32_t
   return VRAM_OK;
 }
 
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *parallel) {
+  vram__pipeline p;
+  vram__pipeline_of(parallel, &p);
+  return p.local;
+}
+
 VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t rank, uint32_t k) {
   vram__pipeline p;
   vram__pipeline_of(parallel, &p);

@@ -82,6 +82,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -437,4 +439,13 @@ VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper) {
 
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule) {
   return (uint32_t)schedule < VRAM_PIPELINE_COUNT ? vram__schedule_names[schedule] : "?";
+}
+
+VRAM_API const char *vram_collective_name(vram_collective kind) {
+  static const char *const name[VRAM_COLLECTIVE_COUNT] = {
+#define VRAM__X(id, text) text,
+      VRAM_COLLECTIVES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }

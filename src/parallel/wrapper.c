@@ -7,6 +7,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_FSDP2:
+    vram__fsdp_wrapper(w);
+    return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
   }
@@ -21,8 +24,8 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "tp, cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

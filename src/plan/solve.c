@@ -198,8 +198,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -304,8 +304,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -460,9 +460,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every

@@ -152,6 +152,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (f->hooked && f->flag)
+      s->wrapper->record(s, at);
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
@@ -159,6 +161,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
       vram__backward_record(s, f);
   }
 }
+
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
@@ -173,6 +178,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
   vram__backward_walk(s, fn, 0);
+  if (!s->g->nbackward)
+    VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);
 }
 

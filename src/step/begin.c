@@ -125,8 +125,11 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
 
 /* A parameter or buffer that is a value of the graph. */
 static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p, vram__tensor *t) {
-  *t = vram__leaf_existing_gradient(
-      s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  const uint8_t cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (s->wrapper && s->wrapper->put)
+    *t = vram__tensor_empty_strided(s, p->d, t->dt, 0);
+  else
+    *t = vram__leaf_existing_gradient(s, p->d, t->dt, cat);
   if (p->kind == VRAM__PARAM)
     vram__leaf_new_value(s, t);
 }
@@ -134,12 +137,14 @@ static VRAM__APART void vram__step_put_value(vram__step *s, const vram_param *p,
 /* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
    all weights share one slot, and so do all buffers. */
 static void vram__step_put_params(vram__step *s) {
-  const int fresh = s->replay && s->replay->fresh == 2;
+  const int fresh = s->replay && s->replay->fresh == 2 && !(s->wrapper && s->wrapper->put);
   const vram_param *p;
   for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->dt = vram__param_dtype(s, p);
+    if (s->compute && p->kind != VRAM__BUFFER && vram__dtype_is_float(t->dt))
+      t->dt = s->compute;
     if (p->is_value) {
       vram__step_put_value(s, p, t);
       continue;
@@ -182,6 +187,10 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
 VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
+  if (s->pipe) {
+    vram__pipe_put_inputs(s);
+    return;
+  }
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
@@ -211,6 +220,8 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (!vram__step_owned(s, &o))
     return;
+  if (s->wrapper && s->wrapper->put)
+    s->wrapper->put(s, &o);
   vram__step_put_params(s);
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes;

@@ -202,8 +202,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index)
-      continue;
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+      continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
     if (j == i && !(s->call.nrange && vram__step_is_captured(v)))
@@ -286,7 +286,10 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s);
+  else
+    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */

@@ -113,7 +113,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
-  VRAM__WRAPPER_DO(s, backward_end);
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batch_end(s, loss);
 }

@@ -325,7 +325,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -335,12 +335,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;

@@ -56,15 +56,21 @@ typedef struct vram__wrapper {
   uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  void (*construct)(vram__step *s);     /* its constructor, before step 1: the model is on the
-                                           device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);       /* before a later step instead: what lasted */
+  void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
+                                           has it: what of them is no event; NULL: one by one */
+  void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
+                                                 device, the optimizer is not made yet */
+  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
   void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
   void (*forward_end)(vram__step *s);   /* and behind it */
-  void (*backward_end)(vram__step *s);  /* in backward's final callback */
-  void (*optimized)(vram__step *s);     /* behind optimizer.step() */
+  void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
+  /* what the optimizer has; NULL: the parameters */
+  void (*optimized)(vram__step *s); /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -74,6 +80,15 @@ typedef struct vram__wrapper {
   } while (0)
 
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+/* parallel/pipe: a rank of a pipeline */
+VRAM__FN int vram__pipe_is(const vram_step_options *o);
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s);
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes);
+VRAM__FN void vram__pipe_put_inputs(vram__step *s);
+VRAM__FN void vram__pipe_play(vram__step *s);
+
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -100,6 +115,7 @@ VRAM__FN void vram__average_update(vram__step *s);
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
@@ -184,6 +200,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r);
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o);
 
 /* replay.c */
@@ -209,6 +226,9 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);

@@ -152,6 +152,8 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
+  if (s->wrapper && s->wrapper->optim_params)
+    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -323,6 +325,8 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
   if (s->leaf.accumulated)
     return;
-  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
+          ? s->leaf.parameters
+          : vram__optim_params(s, s->optim, 1);
   vram__optim_step_now(s, n, n == s->leaf.parameters);
 }

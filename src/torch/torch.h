@@ -64,7 +64,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -154,7 +155,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -361,8 +362,13 @@ struct vram__step {
   vram__caches *caches;                /* of a generation, or NULL */
   const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
   void *wrapped;                       /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
+  void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -872,7 +878,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -977,4 +983,27 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }
