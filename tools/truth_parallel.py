@@ -129,7 +129,7 @@ def command(d, text, step):
 def run(command):
     p = subprocess.run(command, capture_output=True, text=True)
     if p.returncode:
-        return None, p.stderr.strip().split("\n")[-1]
+        return None, p.stderr.strip().split("\n")[-1] or f"exit status {p.returncode}"
     return json.loads(p.stdout), ""
 
 

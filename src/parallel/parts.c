@@ -43,6 +43,8 @@ typedef struct vram__part_player {
 
 static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
   const uint32_t own = (uint32_t)y->t.count.next_id - y->part->ids;
+  if (id == UINT32_MAX)
+    return VRAM__ID_NONE; /* there before */
   if (id >= own)
     return id - own;
   if (y->micro && id - y->micro->base < y->micro->ids)
@@ -256,7 +258,8 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   }
   vram__part_roots(y);
   for (i = 0; i < s->nout; i++)
-    vram__part_unname(y, s->out_value[i]);
+    if (s->out_value[i]->node) /* no input that is handed on */
+      vram__part_unname(y, s->out_value[i]);
   y->micro->ids = part->ids;
   vram__part_end(y);
 }
