@@ -13579,6 +13579,7 @@ typedef struct vram__tape {
   uint8_t
       stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
+  uint8_t split;  /* backward runs in parts: what a record that is done leads to may not be done */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -13698,6 +13699,7 @@ struct vram__step {
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t autocasts_backward; /* backward runs inside autocast's context */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
@@ -14023,6 +14025,11 @@ static inline uint32_t vram__tensor_slot(vram__tensor t) {
 /* The record that made t, or the leaf that it is; 0: neither. */
 static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
   return t.st & VRAM__LEAF ? t.st : vram__slot_at(s, t.st)->fn;
+}
+
+/* What a sum in backward gives: inside autocast's context its list of f32 holds there, too. */
+static inline vram_dtype vram__backward_sum_dtype(const vram__step *s, vram_dtype dt) {
+  return s->autocasts_backward && (dt == VRAM_BF16 || dt == VRAM_F16) ? VRAM_F32 : dt;
 }
 
 static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
@@ -15671,16 +15678,17 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
   vram__tensor y, z;
   if (!to->ndim) /* summed also if it has no axes itself */
-    return vram__tensor_sum(s, x, mask, 0, x.dt);
+    return vram__tensor_sum(s, x, mask, 0, vram__backward_sum_dtype(s, x.dt));
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
   if (!mask)
     return vram__tensor_retain(s, x);
-  y = vram__tensor_sum(s, x, mask, 1, x.dt);
+  y = vram__tensor_sum(s, x, mask, 1, vram__backward_sum_dtype(s, x.dt));
   if (!k)
     return y;
   z = vram__tensor_view(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  z.dt = y.dt;
   vram__tensor_release(s, y);
   return z;
 }
@@ -16008,7 +16016,7 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
+    if (f->done && s->leaf.made == UINT32_MAX && !s->tape.split) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
@@ -25599,7 +25607,7 @@ static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__te
     vram__tensor_release(s, t);
   }
   if (x && vram__input_wanted(f, 0)) {
-    t = vram__tensor_sum(s, *g, 1, 0, g->dt);
+    t = vram__tensor_sum(s, *g, 1, 0, vram__backward_sum_dtype(s, g->dt));
     to[0] = vram__tensor_view(s, t, t.d);
     vram__tensor_release(s, t);
   }
@@ -25626,7 +25634,8 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
-    to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
+    to[0] =
+        vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), vram__backward_sum_dtype(s, g.dt));
     vram__reduce_scratch(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
       vram__slot_at(s, to[0].st)->shown = 1;
@@ -46074,7 +46083,9 @@ static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
   y->part->count++;
 }
 
-static void vram__part_begin(vram__part_player *y, vram__played *part) {
+static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+  /* schedule.step runs inside autocast's context, backward with it */
+  y->t.autocasts_backward = backward && y->t.amp;
   y->p->used = (y->p->used + 7) & ~(uint64_t)7;
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
@@ -46203,7 +46214,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
   uint32_t i;
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 0);
   t->phase = VRAM_PHASE_FORWARD;
   t->cat = VRAM_CATEGORY_ACTIVATIONS;
   t->grad = 1;
@@ -46365,7 +46376,7 @@ static void vram__part_backward(vram__part_player *y, vram__played *part, vram__
   uint32_t from;
   if (!y->s->is_last)
     vram__part_receive(y, in);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   t->phase = VRAM_PHASE_BACKWARD;
   t->cat = VRAM_CATEGORY_TEMPORARIES;
   t->node = NULL;
@@ -46594,7 +46605,7 @@ static void vram__part_input(vram__part_player *y, vram__played *part, vram__par
   y->micro->begun = 1;
   if (!y->s->is_last)
     vram__part_receive(y, in);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   y->micro->input_base = (uint32_t)t->count.next_id;
   y->micro->input_ids = 0;
   t->phase = VRAM_PHASE_BACKWARD;
@@ -46705,7 +46716,7 @@ static void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__part_past past;
   uint32_t k, i;
   vram__memory_zero(&past, sizeof past);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   t->phase = VRAM_PHASE_BACKWARD;
   t->cat = VRAM_CATEGORY_TEMPORARIES;
   t->gin = vram__backward_room(t);
@@ -46786,7 +46797,9 @@ static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_inc
     vram__part_weight(y, part);
   if (known)
     y->p->used = used;
-  for (i = 0; i < y->s->nout && !y->t.failed && which >= VRAM__PART_BACKWARD; i++)
+  if (which < VRAM__PART_BACKWARD || (which >= VRAM__PART_INPUT && !y->s->is_first))
+    return; /* what came for an input part stays for its weight part */
+  for (i = 0; i < y->s->nout && !y->t.failed; i++)
     if (in[i].at.d) {
       vram__tensor_release(&y->t, in[i].at); /* no part has it */
       in[i].at = vram__tensor_none();
@@ -46955,6 +46968,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
   y.t.brief = vram__part_hear_brief;
+  for (k = 0; k < p->naction; k++)
+    y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
     y.s = p->stage + k;
     if (!vram__part_stage(&y, in))
@@ -47357,13 +47372,17 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
 
 /* ---- ScheduleGPipe._step_microbatches */
 
-static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops) {
+/* A Work of a single send or receive holds the tensor as long as it is held itself: works of
+   receives in the variable `work`, of sends of gradients in a list to the end. */
+static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
   const vram__pipe_stage *stage = r->p->stage;
   const uint32_t count = r->p->microbatches;
   const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
   uint32_t i;
   for (i = 0; i < count && !r->s->failed; i++) {
     vram__pipe_receive(r, 0, i, 1);
+    if (!stage->is_first)
+      vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
     vram__pipe_forward(r, 0, i);
   }
   for (i = 0; i < count && !stage->is_last; i++)
@@ -47372,15 +47391,20 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops) {
     vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
     vram__pipe_receive(r, 0, i, 0);
     vram__slots_set(r->s, ops, most, m->gout, stage->nout);
+    if (!stage->is_last)
+      vram__slots_set(r->s, work, most, m->gout, stage->nout);
     vram__pipe_backward(r, 0, i);
     vram__pipe_zeros(r, 0, i);
     vram__slots_set(r->s, ops, most, m->gin, stage->nin);
   }
-  for (i = 0; i < count; i++)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
+  if (!stage->is_first)
+    vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
   vram__slots_release(r->s, ops, most);
+  vram__slots_release(r->s, work, most);
+  for (i = count; i--;)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
   if (stage->is_last)
     vram__pipe_loss_last(r, 0);
 }
@@ -47680,7 +47704,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe_clear(&r);
   vram__pipe_connect(&r);
   if (p->parallel->schedule == VRAM_PIPELINE_GPIPE)
-    vram__pipe_gpipe(&r, slots);
+    vram__pipe_gpipe(&r, slots, slots + most);
   else if (p->parallel->schedule == VRAM_PIPELINE_1F1B)
     vram__pipe_one_f_one_b(&r, slots);
   else

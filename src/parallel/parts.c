@@ -102,7 +102,9 @@ static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
   y->part->count++;
 }
 
-static void vram__part_begin(vram__part_player *y, vram__played *part) {
+static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+  /* schedule.step runs inside autocast's context, backward with it */
+  y->t.autocasts_backward = backward && y->t.amp;
   y->p->used = (y->p->used + 7) & ~(uint64_t)7;
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
@@ -231,7 +233,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
   uint32_t i;
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 0);
   t->phase = VRAM_PHASE_FORWARD;
   t->cat = VRAM_CATEGORY_ACTIVATIONS;
   t->grad = 1;
@@ -393,7 +395,7 @@ static void vram__part_backward(vram__part_player *y, vram__played *part, vram__
   uint32_t from;
   if (!y->s->is_last)
     vram__part_receive(y, in);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   t->phase = VRAM_PHASE_BACKWARD;
   t->cat = VRAM_CATEGORY_TEMPORARIES;
   t->node = NULL;
@@ -622,7 +624,7 @@ static void vram__part_input(vram__part_player *y, vram__played *part, vram__par
   y->micro->begun = 1;
   if (!y->s->is_last)
     vram__part_receive(y, in);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   y->micro->input_base = (uint32_t)t->count.next_id;
   y->micro->input_ids = 0;
   t->phase = VRAM_PHASE_BACKWARD;
@@ -733,7 +735,7 @@ static void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__part_past past;
   uint32_t k, i;
   vram__memory_zero(&past, sizeof past);
-  vram__part_begin(y, part);
+  vram__part_begin(y, part, 1);
   t->phase = VRAM_PHASE_BACKWARD;
   t->cat = VRAM_CATEGORY_TEMPORARIES;
   t->gin = vram__backward_room(t);
@@ -814,7 +816,9 @@ static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_inc
     vram__part_weight(y, part);
   if (known)
     y->p->used = used;
-  for (i = 0; i < y->s->nout && !y->t.failed && which >= VRAM__PART_BACKWARD; i++)
+  if (which < VRAM__PART_BACKWARD || (which >= VRAM__PART_INPUT && !y->s->is_first))
+    return; /* what came for an input part stays for its weight part */
+  for (i = 0; i < y->s->nout && !y->t.failed; i++)
     if (in[i].at.d) {
       vram__tensor_release(&y->t, in[i].at); /* no part has it */
       in[i].at = vram__tensor_none();
@@ -983,6 +987,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
   y.t.brief = vram__part_hear_brief;
+  for (k = 0; k < p->naction; k++)
+    y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
     y.s = p->stage + k;
     if (!vram__part_stage(&y, in))

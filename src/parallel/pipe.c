@@ -307,13 +307,17 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
 
 /* ---- ScheduleGPipe._step_microbatches */
 
-static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops) {
+/* A Work of a single send or receive holds the tensor as long as it is held itself: works of
+   receives in the variable `work`, of sends of gradients in a list to the end. */
+static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
   const vram__pipe_stage *stage = r->p->stage;
   const uint32_t count = r->p->microbatches;
   const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
   uint32_t i;
   for (i = 0; i < count && !r->s->failed; i++) {
     vram__pipe_receive(r, 0, i, 1);
+    if (!stage->is_first)
+      vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
     vram__pipe_forward(r, 0, i);
   }
   for (i = 0; i < count && !stage->is_last; i++)
@@ -322,15 +326,20 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops) {
     vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
     vram__pipe_receive(r, 0, i, 0);
     vram__slots_set(r->s, ops, most, m->gout, stage->nout);
+    if (!stage->is_last)
+      vram__slots_set(r->s, work, most, m->gout, stage->nout);
     vram__pipe_backward(r, 0, i);
     vram__pipe_zeros(r, 0, i);
     vram__slots_set(r->s, ops, most, m->gin, stage->nin);
   }
-  for (i = 0; i < count; i++)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
+  if (!stage->is_first)
+    vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
   vram__slots_release(r->s, ops, most);
+  vram__slots_release(r->s, work, most);
+  for (i = count; i--;)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
   if (stage->is_last)
     vram__pipe_loss_last(r, 0);
 }
@@ -630,7 +639,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe_clear(&r);
   vram__pipe_connect(&r);
   if (p->parallel->schedule == VRAM_PIPELINE_GPIPE)
-    vram__pipe_gpipe(&r, slots);
+    vram__pipe_gpipe(&r, slots, slots + most);
   else if (p->parallel->schedule == VRAM_PIPELINE_1F1B)
     vram__pipe_one_f_one_b(&r, slots);
   else
