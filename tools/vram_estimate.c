@@ -43,14 +43,23 @@ cmd_text help_estimate = {
     "FILE - is standard output.\n",
     NULL};
 
+typedef struct event_file {
+  FILE *f;
+  int streams; /* --parallel: with the stream of each */
+} event_file;
+
 static void event_line(void *user, const vram_event *e) {
+  const event_file *to = (const event_file *)user;
   char name[MAX_NODE_NAME];
   if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
-  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
+  fprintf(to->f, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s", vram_phase_name(e->phase),
           e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
           vram_category_name(e->category), name);
+  if (to->streams)
+    fprintf(to->f, ",%" PRIu64, (uint64_t)e->stream);
+  putc('\n', to->f);
 }
 
 /* "A..B" as --checkpoint-nodes takes it. */
@@ -560,12 +569,15 @@ static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
   cmd_output out;
+  event_file to;
   const int status = cmd_output_open(&out, j->events);
   if (status)
     return status;
-  fprintf(out.file, "phase,action,id,size,category,node\n");
+  to.f = out.file;
+  to.streams = j->spec != NULL;
+  fprintf(out.file, "phase,action,id,size,category,node%s\n", to.streams ? ",stream" : "");
   o.event = event_line;
-  o.user = out.file;
+  o.user = &to;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);

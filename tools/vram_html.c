@@ -2,6 +2,7 @@
    One file that loads nothing; without JavaScript only the tool tips and the sorting are missing.
  */
 #include "vram_estimate.h"
+#include "vram_ranks.h"
 
 static const char html_style[] =
     "<style>\n"
@@ -238,8 +239,7 @@ static void html_phases(FILE *f, const job *j, const vram_report *r) {
     const vram_phase phase = job_phase(j, i);
     const vram_phase_report *p = phase == VRAM_PHASE_COUNT ? NULL : &r->phase[phase];
     if (p)
-      fprintf(f,
-              "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+      fprintf(f, "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
               vram_phase_name(phase), cmd_human(p->requested_bytes),
               cmd_human(p->requested_peak_bytes), cmd_human(p->allocated_bytes),
               cmd_human(p->allocated_peak_bytes));
@@ -352,6 +352,8 @@ int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
   bad |= vram_write_svg(NULL, r, s->live, s->nlive, &o, s->scratch, vram_svg_bytes(s->nlive),
                         &sink) != VRAM_OK;
   fprintf(f, "</figure>\n</div>\n");
+  if (j->ranks)
+    bad |= ranks_html(f, j, j->ranks);
   html_phases(f, j, r);
   html_layers(f, g, j->o.nodes);
   html_terms(f, r);

@@ -147,6 +147,10 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -205,6 +209,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */

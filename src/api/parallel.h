@@ -84,7 +84,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -113,9 +114,10 @@ typedef struct vram_parallel {
                           have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
@@ -168,6 +170,7 @@ typedef struct vram_rank_class {
   uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
   uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */

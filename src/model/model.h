@@ -73,6 +73,12 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
+typedef struct vram__unit_word { /* a name of a `unit` line */
+  struct vram__unit_word *next;
+  const char *text;
+  uint32_t len;
+} vram__unit_word;
+
 typedef struct vram__total {     /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
   uint64_t last;                 /* bytes of its last one, */
@@ -457,6 +463,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);

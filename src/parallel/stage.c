@@ -23,7 +23,7 @@ static const vram_node *vram__stage_unit_at(const vram__pipe *p, uint32_t which,
   const vram_node *n = p->whole->first;
   *count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(p->parallel->units, n);
+    const vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
     if (run.is_unit && (*count)++ == which)
       return run.first;
     n = run.last->next;

@@ -157,8 +157,11 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag)
+    else if (f->flag) {
       vram__backward_record(s, f);
+      if (f->hooked && s->wrapper->recorded && !s->failed)
+        s->wrapper->recorded(s, at);
+    }
   }
 }
 
@@ -177,6 +180,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);

@@ -16,7 +16,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  const uint64_t undone = vram__undone(s);
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -32,7 +33,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -73,7 +74,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -104,6 +107,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__replay_put(run, run->gradient[n->param[i]->index]);
+}
+
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
 }
 
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */

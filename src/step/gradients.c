@@ -88,7 +88,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
   else if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;

@@ -17,7 +17,8 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16 + g->in_flight * 2;
+                     vram__single_cells(g, o) * 16 + g->in_flight * 2 +
+                     (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -140,7 +141,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -236,6 +238,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -290,6 +293,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -368,7 +372,17 @@ static void vram__step_wrap(vram__step *s) {
   s->cat = VRAM_CATEGORY_OTHER;
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -398,6 +412,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -434,7 +449,11 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
-    vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimizing);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
@@ -538,11 +557,13 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -558,7 +579,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes)) {
     s->failed = VRAM_ERR_MEMORY;
     return VRAM_ERR_MEMORY;

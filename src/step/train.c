@@ -46,6 +46,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -61,7 +63,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -107,8 +109,9 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
@@ -143,17 +146,20 @@ static const vram_node *vram__optim_head(const vram__step *s) {
   return head;
 }
 
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
+}
+
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (s->wrapper && s->wrapper->optim_params)
-    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
@@ -178,6 +184,11 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -231,7 +242,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -308,7 +319,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
+  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
@@ -321,12 +332,31 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     s->r->optimizer_bytes += b.state;
 }
 
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
+    return;
+  vram__optim_step(&c, s->optim, n, &b);
+  s->used = used;
+  if (!s->watched)
+    vram__optim_count_step(s, &b);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
-          ? s->leaf.parameters
-          : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
