@@ -46968,6 +46968,7 @@ typedef struct vram__pipe_stage {
   const vram_node *first, *end; /* the same of the rank's graph */
   uint32_t nin, nout;           /* what crosses into it, and out of it: of the last one, the loss */
   const vram__handover *in, *out;
+  uint8_t *is_cast;                   /* by input: autocast's cache has a copy, which holds it */
   vram_value **in_value, **out_value; /* of the rank's graph */
   const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
   uint8_t is_first, is_last;
@@ -47602,6 +47603,33 @@ static void vram__part_roots(vram__part_player *y) {
   }
 }
 
+static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
+  const uint32_t fn = vram__tensor_fn(&y->t, x);
+  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Autocast's cache has casts of received inputs, too, which are leaves of their microbatch: another
+   one makes its own. All of them live to the end of the step, and so do the inputs, to which their
+   history leads. */
+static void vram__part_forget_casts(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t *at = &t->leaf.first_cast, i;
+  while (*at) {
+    const uint32_t leaf = *at - 1;
+    vram__cast *c = t->leaf.cast + leaf;
+    if (leaf < t->leaf.parameters) {
+      at = &c->next;
+      continue;
+    }
+    *at = c->next;
+    c->t.d = NULL;
+    for (i = 0; i < y->s->nin; i++)
+      if (vram__part_input_leaf(y, i) == t->leaf.at + leaf)
+        y->s->is_cast[i] = 1;
+  }
+}
+
 static void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
@@ -47622,6 +47650,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 0;
   if (t->failed)
     return;
+  vram__part_forget_casts(y);
   for (i = 0; i < s->nout; i++)
     y->given[y->ngiven++] = vram__part_given(y, t->variable[t->name_of[s->out_value[i]->index]].t);
   y->given[y->ngiven++] = VRAM__ID_NONE;
@@ -47728,12 +47757,6 @@ static void vram__part_drop_roots(vram__part_player *y) {
     vram__grad_fn_release(&y->t, y->micro->root[i].fn);
     y->micro->root[i].fn = 0;
   }
-}
-
-static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
-  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
-  const uint32_t fn = vram__tensor_fn(&y->t, x);
-  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
 }
 
 /* The gradients of the stage's inputs are given. */
@@ -48365,6 +48388,10 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
     y.s = p->stage + k;
+    y.s->is_cast = (uint8_t *)vram__pipe_take(p, y.s->nin + UINT64_C(1));
+    if (!y.s->is_cast)
+      return 0;
+    vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
     if (!vram__part_stage(&y, in))
       return 0;
   }
@@ -48469,6 +48496,7 @@ typedef struct vram__pipe_micro {
   uint32_t *sent;                  /* outputs that are being sent */
   uint32_t *held;                  /* gradients of inputs, as .grad of the inputs */
   uint32_t loss;
+  uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
 typedef struct vram__pipe_run {
@@ -48542,12 +48570,27 @@ static uint32_t *vram__pipe_table(vram__pipe_run *r, uint32_t k) {
   return t;
 }
 
-/* The parts of microbatch mb are over. What is left are casts of the first one. */
+/* The parts of microbatch mb are over. What is left is in autocast's cache: of the first one casts
+   of weights, whose places stay, of all of them casts of inputs. */
 static void vram__pipe_table_over(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const uint32_t room = vram__pipe_live_room(r->p->stage + k);
+  uint32_t i, n = 0;
   if (!mb || !m->live)
     return;
-  vram__slots_release(r->s, m->live, vram__pipe_live_room(r->p->stage + k));
+  for (i = 0; i < room; i++)
+    n += m->live[i] != 0;
+  if (n) {
+    m->cast = (uint32_t *)vram__memory_take(r->s->mem, &r->s->used, r->s->cap,
+                                            n * (uint64_t)sizeof *m->cast);
+    if (!m->cast) {
+      r->s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+  }
+  for (i = 0; i < room; i++)
+    if (m->live[i])
+      m->cast[m->ncast++] = m->live[i];
   vram__memory_copy(m->live, &r->table[k], sizeof r->table[k]);
   r->table[k] = m->live;
   m->live = NULL;
@@ -48675,9 +48718,11 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int detached) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
   vram__slots_release(r->s, m->out, stage->nout);
-  if (!stage->loss || detached)
-    vram__slots_release(r->s, m->in, stage->nin);
+  for (i = 0; i < stage->nin; i++)
+    if ((!stage->loss || detached) && !stage->is_cast[i])
+      vram__slots_release(r->s, m->in + i, 1);
   vram__slots_release(r->s, m->gout, stage->nout);
   vram__pipe_table_over(r, k, mb);
 }
@@ -48748,19 +48793,24 @@ static void vram__pipe_zeros(vram__pipe_run *r, uint32_t k, uint32_t mb) {
       m->gin[i] = vram__pipe_alloc(r, vram__handover_bytes(stage->in + i), VRAM_CATEGORY_OTHER);
 }
 
+/* A loss goes, and the inputs to which its history leads. */
+static void vram__pipe_loss(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
+  for (i = 0; i < r->p->stage[k].nin; i++)
+    if (!r->p->stage[k].is_cast[i])
+      vram__slots_release(r->s, m->in + i, 1);
+  vram__slots_release(r->s, &m->loss, 1);
+}
+
 /* Losses are a list that goes from its end; the schedule's variable `loss` may hold the last. */
 static void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count) {
-  while (count--) {
-    vram__pipe_micro *m = vram__pipe_micro_at(r, k, count);
-    vram__slots_release(r->s, m->in, r->p->stage[k].nin);
-    vram__slots_release(r->s, &m->loss, 1);
-  }
+  while (count--)
+    vram__pipe_loss(r, k, count);
 }
 
 static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, r->p->microbatches - 1);
-  vram__slots_release(r->s, m->in, r->p->stage[k].nin);
-  vram__slots_release(r->s, &m->loss, 1);
+  vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
 /* ---- ScheduleGPipe._step_microbatches */
@@ -49103,10 +49153,16 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   else
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
-  for (k = 0; k < p->local && !s->failed; k++)
+  for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
                           vram__pipe_live_room(p->stage + k));
+    for (i = 0; i < p->microbatches; i++) {
+      vram__pipe_micro *m = vram__pipe_micro_at(&r, k, (uint32_t)i);
+      vram__slots_release(s, m->cast, m->ncast);
+      vram__slots_release(s, m->in, p->stage[k].nin);
+    }
+  }
   for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;

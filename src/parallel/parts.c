@@ -228,6 +228,33 @@ static void vram__part_roots(vram__part_player *y) {
   }
 }
 
+static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
+  const uint32_t fn = vram__tensor_fn(&y->t, x);
+  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Autocast's cache has casts of received inputs, too, which are leaves of their microbatch: another
+   one makes its own. All of them live to the end of the step, and so do the inputs, to which their
+   history leads. */
+static void vram__part_forget_casts(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t *at = &t->leaf.first_cast, i;
+  while (*at) {
+    const uint32_t leaf = *at - 1;
+    vram__cast *c = t->leaf.cast + leaf;
+    if (leaf < t->leaf.parameters) {
+      at = &c->next;
+      continue;
+    }
+    *at = c->next;
+    c->t.d = NULL;
+    for (i = 0; i < y->s->nin; i++)
+      if (vram__part_input_leaf(y, i) == t->leaf.at + leaf)
+        y->s->is_cast[i] = 1;
+  }
+}
+
 static void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
@@ -248,6 +275,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 0;
   if (t->failed)
     return;
+  vram__part_forget_casts(y);
   for (i = 0; i < s->nout; i++)
     y->given[y->ngiven++] = vram__part_given(y, t->variable[t->name_of[s->out_value[i]->index]].t);
   y->given[y->ngiven++] = VRAM__ID_NONE;
@@ -354,12 +382,6 @@ static void vram__part_drop_roots(vram__part_player *y) {
     vram__grad_fn_release(&y->t, y->micro->root[i].fn);
     y->micro->root[i].fn = 0;
   }
-}
-
-static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
-  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
-  const uint32_t fn = vram__tensor_fn(&y->t, x);
-  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
 }
 
 /* The gradients of the stage's inputs are given. */
@@ -991,6 +1013,10 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
     y.s = p->stage + k;
+    y.s->is_cast = (uint8_t *)vram__pipe_take(p, y.s->nin + UINT64_C(1));
+    if (!y.s->is_cast)
+      return 0;
+    vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
     if (!vram__part_stage(&y, in))
       return 0;
   }

@@ -60,6 +60,7 @@ typedef struct vram__pipe_stage {
   const vram_node *first, *end; /* the same of the rank's graph */
   uint32_t nin, nout;           /* what crosses into it, and out of it: of the last one, the loss */
   const vram__handover *in, *out;
+  uint8_t *is_cast;                   /* by input: autocast's cache has a copy, which holds it */
   vram_value **in_value, **out_value; /* of the rank's graph */
   const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
   uint8_t is_first, is_last;
