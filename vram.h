@@ -47075,10 +47075,6 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
   if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
-  if (units < p->stages)
-    return vram__pipe_fail(p, VRAM_ERR_VALUE,
-                           "more stages than units: names with a number that is a part of its own "
-                           "(\"layers.3\"), or rounds of a loop");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -47094,6 +47090,10 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->hi = s->is_last
                 ? NULL
                 : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi))
+      return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                             "a stage without nodes: more stages than units, names with a number "
+                             "that is a part of its own (\"layers.3\") or rounds of a loop");
     if (!s->is_last || !p->parallel->loss_fn.text)
       continue;
     s->loss = vram__stage_loss(g, p->parallel->loss_fn);
@@ -47589,6 +47589,17 @@ static void vram__part_return(vram__part_player *y, const vram_node *n, const vr
         vram__part_unname(y, n->out + i);
 }
 
+/* What goes to another rank is sent as it lies. */
+static void vram__part_sends(vram__part_player *y, uint32_t to, vram__tensor x) {
+  vram__pipe *const p = y->p;
+  uint32_t k;
+  for (k = 0; k < p->local && p->stage[k].stage != to;)
+    k++;
+  if (k == p->local && x.d && !(x.d->flags & (VRAM__CONTIG | VRAM__CL)))
+    vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, NULL,
+                      "a value that crosses: Tensors must be contiguous");
+}
+
 /* What backward begins with: the edges of the outputs, whose tensors may go. */
 static void vram__part_roots(vram__part_player *y) {
   vram__step *const t = &y->t;
@@ -47596,6 +47607,8 @@ static void vram__part_roots(vram__part_player *y) {
   for (i = 0; i < y->s->nout; i++) {
     const vram__tensor x = t->variable[t->name_of[y->s->out_value[i]->index]].t;
     vram__part_root *r = y->micro->root + i;
+    if (!y->s->is_last)
+      vram__part_sends(y, y->s->stage + 1, x);
     r->fn = vram__tensor_fn(t, x);
     r->out = x.st && !(x.st & VRAM__LEAF) ? vram__slot_at(t, x.st)->out : 0;
     if (vram__is_grad_fn(r->fn))
@@ -47767,6 +47780,7 @@ static void vram__part_give_inputs(vram__part_player *y) {
     y->given[y->ngiven++] = l ? vram__part_given(y, l->grad) : VRAM__ID_NONE;
     if (!l)
       continue;
+    vram__part_sends(y, y->s->stage - 1, l->grad);
     vram__tensor_release(&y->t, l->grad);
     l->grad = vram__tensor_none();
   }

@@ -68,10 +68,6 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
   if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
-  if (units < p->stages)
-    return vram__pipe_fail(p, VRAM_ERR_VALUE,
-                           "more stages than units: names with a number that is a part of its own "
-                           "(\"layers.3\"), or rounds of a loop");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -87,6 +83,10 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->hi = s->is_last
                 ? NULL
                 : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi))
+      return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                             "a stage without nodes: more stages than units, names with a number "
+                             "that is a part of its own (\"layers.3\") or rounds of a loop");
     if (!s->is_last || !p->parallel->loss_fn.text)
       continue;
     s->loss = vram__stage_loss(g, p->parallel->loss_fn);
