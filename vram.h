@@ -62579,9 +62579,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
     NULL},
   {"positions",
-    "arange %Barange shape=[S] dtype=i64\n"
+    "{!Garange %Barange shape=[S] dtype=i64\n"
     "add %Badd %Barange scalar=1\n"
-    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    "unsqueeze %Bunsqueeze %Badd dim=0\n}"
+    "{Gslice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n}",
     NULL},
   /* find_packed_sequence_indices: are there several sequences in a row? */
   {"packed",
@@ -62662,7 +62663,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "{!G<positions>}<causal>",
+    "<positions><causal>",
     NULL},
   {"causal",
     "~i|%Bunsqueeze\n"
@@ -62710,7 +62711,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "~l|{G{P{!Q%Ak_proj %Aview_1 }}}%Av_proj %Aview_2 %Atranspose_2\n"
     "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
     "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
@@ -62829,8 +62830,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
-    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
-    " %Aview_1 %Atranspose_1}"
+    "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
+    " %Aview_1 %Atranspose_1}}"
     "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
@@ -62869,9 +62870,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|transformer.\n~N|%Bh.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
-    "{!G<positions>}"
+    "<positions>"
     "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
-    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "view %Bto %Bwpe shape=[{GN}{!G1},S,$h]\n"
     "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
     "<causal>;%Bdrop|x|S\n",
     NULL},
@@ -62886,7 +62887,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n~l|%v\n"
     "<cached><repeat><attend>"
     "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
     "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
@@ -62907,7 +62908,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"gpt2_last",
     "&%Bln_f|%x|n|$h|\n"
     "view %Bview_1 %n shape=[N,S,$h]\n"
-    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "drop %Bview %Bwte{!G %Badd %Bunsqueeze} %Bwpe{G%Z}\n"
     "~E|%n \n~n|%Bview_1\n",
     NULL},
   /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
@@ -62922,7 +62923,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Aslice_2 %Aview_2 %Atranspose_2\n",
     NULL},
   {"rotated",
     "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
@@ -62939,7 +62940,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"phi3_o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
     "order %Aqkv_proj\n"
-    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "drop %n %Aqkv_proj<gone>\n"
     "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
     "add @add %x %y\n"
     "drop %Ao_proj\n"
@@ -63167,9 +63168,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cat %Aall %Aadd %Apassed dim=-1\n"
     "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
     "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
-    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "~q|%Aall\n~k|%Aall_1\n~l|%v\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q{!k %k}\n"
     "~y|%Adense\n;@post_attention_dropout|y|C\n",
     NULL},
   /* Z: attention and MLP side by side */
@@ -63190,7 +63191,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"neox_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
-    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    "drop %Bembed_in{!G %Badd %Bunsqueeze}{G%Z}{+ %e}<cosines>\n",
     NULL},
   /* Nemotron */
   {"nemotron_rotate",
@@ -63208,16 +63209,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|model.decoder.\n~N|%Blayers.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
-    "ones %Bones shape=[N,S]\n"
-    "cumsum %Bcumsum %Bones dim=1\n"
+    "{!Iones %Bones shape=[N,{GT}{!GS}]\n}"
+    "{!Gcumsum %Bcumsum %Bones dim=1\n"
     "mul %Bmul %Bcumsum %Bones\n"
     "sub %Bsub %Bmul scalar=1\n"
     "to %Bto %Bsub dtype=i64\n"
     "drop %Bcumsum\n"
     "slice %Bslice %Bto dim=0 colon=1\n"
     "slice %Bslice_1 %Bslice dim=1 colon=1\n"
-    "expand %Balias %Bslice_1 shape=[N,S]\n"
-    "add %Bembed_positions.add %Balias scalar=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n}"
+    "{G<positions><causal>}"
+    "add %Bembed_positions.add {G%Bunsqueeze}{!G%Balias} scalar=1\n"
     "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
     "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
     "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
@@ -63235,9 +63237,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "<cached><repeat><attend>"
+    "~l|%v\n"
+    "<cached>{kdrop %Ak_proj %Aview_1 %Av_proj %Aview_2\n}<repeat><attend>"
     "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "drop %n %Amul %Aview %q{!k %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v}\n"
     "~y|%Aout_proj\n;@dropout|y|C\n",
     NULL},
   {"opt_mlp",
@@ -63257,7 +63260,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"opt_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
     "order<each_layer>\n"
-    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    "drop %Bview %Bembed_tokens{!I %Bones}{!G %Bto %Balias}{G%Z} %Bembed_positions.embedding %F\n",
     NULL},
   {"opt_ordered",
     " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
@@ -63368,7 +63371,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -63386,7 +63389,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
     "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -63394,22 +63397,22 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~m|%n\n<gated><parallel_end>",
     "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
-    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 1, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
+    "drop{P %Aq_proj %Aview %q{!k %Ak_proj %Aview_1 %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
@@ -63433,7 +63436,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
     1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
-    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+    "<neox_attention><neox_mlp>", "<neox_last>", 1, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
     "<last_norm>", 1, 0},
@@ -63458,9 +63461,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
-    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
+    "<opt_attention><opt_mlp>", "<opt_last>", 1, 0},
 };
 /* clang-format on */
 
@@ -63558,9 +63561,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   /* the same, and the rest of the layer */
   {"experts",
     "~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
@@ -63569,40 +63572,42 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-  {"experts_one",
-    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-    "drop @mlp.experts.column\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-    "drop @mlp.experts.up\n"
-    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-    "drop @mlp.experts.mul @mlp.experts.column_1\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-    "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
-    "~x|@add_1\n",
+  {"batched_up",
+    "repeat_interleave %Mexperts.selected %v repeats=$t dim=0\n"
+    "reshape %Mexperts.ids %C shape=[N*S*$t]\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index %Mexperts.up %Mexperts.gate_up_proj %Mexperts.ids\n"
+    "unsqueeze %Mexperts.column %Mexperts.selected dim=-1\n"
+    "bmm %Mexperts.bmm %Mexperts.up %Mexperts.column\n"
+    "squeeze %Mexperts.squeeze %Mexperts.bmm dim=-1\n"
+    "drop %Mexperts.column\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.squeeze chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %a %Mexperts.chunk.0 %Mexperts.chunk.1 %Mexperts.squeeze %Mexperts.bmm\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"batched_down",
+    "index %Mexperts.down %Mexperts.down_proj %Mexperts.ids\n"
+    "drop %Mexperts.up\n"
+    "unsqueeze %Mexperts.column_1 %Mexperts.mul dim=-1\n"
+    "bmm %Mexperts.bmm_1 %Mexperts.down %Mexperts.column_1\n"
+    "squeeze %Mexperts.squeeze_1 %Mexperts.bmm_1 dim=-1\n"
+    "drop %Mexperts.mul %Mexperts.column_1\n"
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.reshape dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.squeeze_1 %Mexperts.unsqueeze\n"
+    "view %Mexperts.view %Mexperts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.ids %Mexperts.selected %Mexperts.down"
+    " %Mexperts.bmm_1 %Mexperts.squeeze_1 %Mexperts.mul_1\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  {"experts_up",
+    "{1<batched_up>}{!1<grouped><grouped_up>}",
+    NULL},
+  {"experts_down",
+    "{1<batched_down>}{!1<grouped_down><grouped_sum>}",
     NULL},
   /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
@@ -63649,7 +63654,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouping_experts",
     "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
-    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "<experts_up>order @mlp.gate.weight\n<experts_down>"
     "view @mlp.view_1 %o shape=[N,S,$h]\n"
     "drop @mlp.view\n"
     "<shared_experts>"
@@ -63827,9 +63832,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
     "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
     "<best_experts>~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
@@ -63847,24 +63852,24 @@ static const vram__hf_part vram__hf_expert_parts[] = {
    'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router><experts>}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<norm_1><rotary><norm_2><mixtral_router><experts>",
     "<last_norm>", 1, 2},
   {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
   {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
-    "%Brotary_emb.to_3\n", 0, 4},
+    "%Brotary_emb.to_3\n", 1, 4},
   {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 1, 0},
   {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 1, 8},
   {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 1, 4},
 };
 /* clang-format on */
 
@@ -64184,7 +64189,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{'p<latent_pairs>}{!'p<latent_halves>}"
-    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    "~v|%k\n~k|@self_attn.view_1\n~l|%c %v\n"
+    "<cached>cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
     "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
@@ -64239,20 +64245,20 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
   /* expand_kv, and attention */
   {"latent_attend",
-    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
-    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "linear @self_attn.kv_b_proj %K out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,%L,$n,$b]\n"
     "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
     "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
     "split_size_or_sections=$y,$f dim=-1\n"
-    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
-    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "expand @self_attn.expand %V shape=[N,$n,%L,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,%L,$d]\n"
     "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
     "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
     "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
     "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
     "drop @self_attn.k_nope\n"
     "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
-    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "@self_attn.value{w %s}{D dropout_p=%D}{!w{!1 is_causal=1}}\n"
     "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
     "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
     "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
@@ -64262,7 +64268,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
-    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
@@ -64272,7 +64278,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
 };
 /* clang-format on */
 
@@ -65021,7 +65027,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      $s $E $G $U                       experts: their shared width, groups of them
      $l $I $L $P $o $x $*              mixers
      $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
-   and of a generation (hf_generate.c): $F $M $T $W $s $w
+   and of a generation (hf_generate.c): $F $M $T $W $8 $w
 
    Names
      %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
@@ -65402,6 +65408,7 @@ static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
    Letters of hf_text.c, and
      %I %K %V   the tokens, a layer's keys and values
      %L %P      tokens that a layer's keys have; those of its cache before the step
+     %O %G %Q   of a cache: its heads, their width of keys, of values
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
@@ -65427,8 +65434,7 @@ static const char vram__hf_lines_given[] =
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
-  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -65482,39 +65488,41 @@ static const char vram__hf_lines_sdpa_mask[] =
 static const char vram__hf_lines_dynamic[] =
   "{ycache %Awindow shape=[] dtype=i64\n"
   "store %Awindow\n}"
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "cat %Ak_all %Ak_cache %k dim=2\n"
   "{!ystore %Ak_cache %Ak_all\n}"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "cat %Av_all %Av_cache %v dim=2\n"
   "{!ystore %Av_cache %Av_all\n}"
   "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
   "slice %Av_kept %Av_all dim=2 start=-$W\n}"
   "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
-  "drop %k %l\n";
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
 
-/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "store %Ak_cache\n"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "store %Av_cache\n"
   "cache %Alength shape=[] dtype=i64\n"
   "store %Alength\n"
-  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "{!0{!xarange %Arange shape=[S] dtype=i64\n"
   "add %Aposition %Arange scalar=1\n"
   "drop %Arange\n"
   "drop %Aposition\n}}"
-  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "{0empty %Ak_new shape=[N,%O,%P,%G] dtype=model\n"
+  "empty %Av_new shape=[N,%O,%P,%Q] dtype=model\n"
   "empty %Alast shape=[1] dtype=i64\n"
   "drop %Ak_new %Av_new %Alast\n}"
   "{!xdrop %k %l\n}"
+  "{!x~K|%Ak_cache\n~V|%Av_cache\n}"
   "{x~K|%k\n~V|%v\n}"
   "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
-  "slice %Av_cut %Av_cache dim=2 end=S\n}";
+  "slice %Av_cut %Av_cache dim=2 end=S\n~K|%Ak_cut\n~V|%Av_cut\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
@@ -65713,11 +65721,15 @@ static const struct {
     {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
     {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
     {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
+    {"gemma2", {1, 1, 1, 0}},   {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+    {"olmo3", {0, 1, 1, 0}},    {"opt", {1, 1, 1, 0}},         {"olmoe", {0, 1, 1, 0}},
+    {"glm4_moe", {0, 0, 0, 0}}, {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+    {"qwen2_moe", {0, 0, 0, 0}},
     {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
-  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char line[] = "cache special_$# shape=[$8] dtype=i64\nstore special_$#\n";
   static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
                                     "decoder_start_token_id"};
   uint32_t i, k = 0;
@@ -65734,7 +65746,7 @@ static void vram__hf_special(vram__hf_pen *w) {
       *vram__hf_flag_of(w, 'E') = many != 0;
     if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
       *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
-    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '8') = many;
     *vram__hf_number_of(w, '#') = i;
     if (many)
       vram__hf_say(w, NULL, line, "");
@@ -65811,9 +65823,10 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
-  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -65821,7 +65834,7 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
                               w->part != VRAM__HF_TOKEN;
-  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, '0') = is_static && is_window && w->part == VRAM__HF_FULL;
   *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
   *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
 }

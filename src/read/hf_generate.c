@@ -4,6 +4,7 @@
    Letters of hf_text.c, and
      %I %K %V   the tokens, a layer's keys and values
      %L %P      tokens that a layer's keys have; those of its cache before the step
+     %O %G %Q   of a cache: its heads, their width of keys, of values
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
@@ -30,8 +31,7 @@ static const char vram__hf_lines_given[] =
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
-  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
 /* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
@@ -85,39 +85,41 @@ static const char vram__hf_lines_sdpa_mask[] =
 static const char vram__hf_lines_dynamic[] =
   "{ycache %Awindow shape=[] dtype=i64\n"
   "store %Awindow\n}"
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "cat %Ak_all %Ak_cache %k dim=2\n"
   "{!ystore %Ak_cache %Ak_all\n}"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "cat %Av_all %Av_cache %v dim=2\n"
   "{!ystore %Av_cache %Av_all\n}"
   "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
   "slice %Av_kept %Av_all dim=2 start=-$W\n}"
   "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
-  "drop %k %l\n";
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
 
-/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "store %Ak_cache\n"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "store %Av_cache\n"
   "cache %Alength shape=[] dtype=i64\n"
   "store %Alength\n"
-  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "{!0{!xarange %Arange shape=[S] dtype=i64\n"
   "add %Aposition %Arange scalar=1\n"
   "drop %Arange\n"
   "drop %Aposition\n}}"
-  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "{0empty %Ak_new shape=[N,%O,%P,%G] dtype=model\n"
+  "empty %Av_new shape=[N,%O,%P,%Q] dtype=model\n"
   "empty %Alast shape=[1] dtype=i64\n"
   "drop %Ak_new %Av_new %Alast\n}"
   "{!xdrop %k %l\n}"
+  "{!x~K|%Ak_cache\n~V|%Av_cache\n}"
   "{x~K|%k\n~V|%v\n}"
   "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
-  "slice %Av_cut %Av_cache dim=2 end=S\n}";
+  "slice %Av_cut %Av_cache dim=2 end=S\n~K|%Ak_cut\n~V|%Av_cut\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
@@ -316,11 +318,15 @@ static const struct {
     {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
     {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
     {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
+    {"gemma2", {1, 1, 1, 0}},   {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+    {"olmo3", {0, 1, 1, 0}},    {"opt", {1, 1, 1, 0}},         {"olmoe", {0, 1, 1, 0}},
+    {"glm4_moe", {0, 0, 0, 0}}, {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+    {"qwen2_moe", {0, 0, 0, 0}},
     {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
-  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char line[] = "cache special_$# shape=[$8] dtype=i64\nstore special_$#\n";
   static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
                                     "decoder_start_token_id"};
   uint32_t i, k = 0;
@@ -337,7 +343,7 @@ static void vram__hf_special(vram__hf_pen *w) {
       *vram__hf_flag_of(w, 'E') = many != 0;
     if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
       *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
-    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '8') = many;
     *vram__hf_number_of(w, '#') = i;
     if (many)
       vram__hf_say(w, NULL, line, "");
@@ -414,9 +420,10 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
-  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -424,7 +431,7 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
                               w->part != VRAM__HF_TOKEN;
-  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, '0') = is_static && is_window && w->part == VRAM__HF_FULL;
   *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
   *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
 }

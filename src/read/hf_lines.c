@@ -106,9 +106,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
     NULL},
   {"positions",
-    "arange %Barange shape=[S] dtype=i64\n"
+    "{!Garange %Barange shape=[S] dtype=i64\n"
     "add %Badd %Barange scalar=1\n"
-    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    "unsqueeze %Bunsqueeze %Badd dim=0\n}"
+    "{Gslice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n}",
     NULL},
   /* find_packed_sequence_indices: are there several sequences in a row? */
   {"packed",
@@ -189,7 +190,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "{!G<positions>}<causal>",
+    "<positions><causal>",
     NULL},
   {"causal",
     "~i|%Bunsqueeze\n"
@@ -237,7 +238,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "~l|{G{P{!Q%Ak_proj %Aview_1 }}}%Av_proj %Aview_2 %Atranspose_2\n"
     "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
     "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
@@ -356,8 +357,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
-    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
-    " %Aview_1 %Atranspose_1}"
+    "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
+    " %Aview_1 %Atranspose_1}}"
     "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
@@ -396,9 +397,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|transformer.\n~N|%Bh.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
-    "{!G<positions>}"
+    "<positions>"
     "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
-    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "view %Bto %Bwpe shape=[{GN}{!G1},S,$h]\n"
     "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
     "<causal>;%Bdrop|x|S\n",
     NULL},
@@ -413,7 +414,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n~l|%v\n"
     "<cached><repeat><attend>"
     "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
     "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
@@ -434,7 +435,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"gpt2_last",
     "&%Bln_f|%x|n|$h|\n"
     "view %Bview_1 %n shape=[N,S,$h]\n"
-    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "drop %Bview %Bwte{!G %Badd %Bunsqueeze} %Bwpe{G%Z}\n"
     "~E|%n \n~n|%Bview_1\n",
     NULL},
   /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
@@ -449,7 +450,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Aslice_2 %Aview_2 %Atranspose_2\n",
     NULL},
   {"rotated",
     "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
@@ -466,7 +467,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"phi3_o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
     "order %Aqkv_proj\n"
-    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "drop %n %Aqkv_proj<gone>\n"
     "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
     "add @add %x %y\n"
     "drop %Ao_proj\n"
@@ -694,9 +695,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cat %Aall %Aadd %Apassed dim=-1\n"
     "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
     "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
-    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "~q|%Aall\n~k|%Aall_1\n~l|%v\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q{!k %k}\n"
     "~y|%Adense\n;@post_attention_dropout|y|C\n",
     NULL},
   /* Z: attention and MLP side by side */
@@ -717,7 +718,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"neox_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
-    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    "drop %Bembed_in{!G %Badd %Bunsqueeze}{G%Z}{+ %e}<cosines>\n",
     NULL},
   /* Nemotron */
   {"nemotron_rotate",
@@ -735,16 +736,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|model.decoder.\n~N|%Blayers.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
-    "ones %Bones shape=[N,S]\n"
-    "cumsum %Bcumsum %Bones dim=1\n"
+    "{!Iones %Bones shape=[N,{GT}{!GS}]\n}"
+    "{!Gcumsum %Bcumsum %Bones dim=1\n"
     "mul %Bmul %Bcumsum %Bones\n"
     "sub %Bsub %Bmul scalar=1\n"
     "to %Bto %Bsub dtype=i64\n"
     "drop %Bcumsum\n"
     "slice %Bslice %Bto dim=0 colon=1\n"
     "slice %Bslice_1 %Bslice dim=1 colon=1\n"
-    "expand %Balias %Bslice_1 shape=[N,S]\n"
-    "add %Bembed_positions.add %Balias scalar=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n}"
+    "{G<positions><causal>}"
+    "add %Bembed_positions.add {G%Bunsqueeze}{!G%Balias} scalar=1\n"
     "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
     "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
     "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
@@ -762,9 +764,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "<cached><repeat><attend>"
+    "~l|%v\n"
+    "<cached>{kdrop %Ak_proj %Aview_1 %Av_proj %Aview_2\n}<repeat><attend>"
     "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "drop %n %Amul %Aview %q{!k %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v}\n"
     "~y|%Aout_proj\n;@dropout|y|C\n",
     NULL},
   {"opt_mlp",
@@ -784,7 +787,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"opt_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
     "order<each_layer>\n"
-    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    "drop %Bview %Bembed_tokens{!I %Bones}{!G %Bto %Balias}{G%Z} %Bembed_positions.embedding %F\n",
     NULL},
   {"opt_ordered",
     " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
@@ -895,7 +898,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -913,7 +916,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
     "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -921,22 +924,22 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~m|%n\n<gated><parallel_end>",
     "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
-    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 1, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
+    "drop{P %Aq_proj %Aview %q{!k %Ak_proj %Aview_1 %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
@@ -960,7 +963,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
     1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
-    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+    "<neox_attention><neox_mlp>", "<neox_last>", 1, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
     "<last_norm>", 1, 0},
@@ -985,9 +988,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
-    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
+    "<opt_attention><opt_mlp>", "<opt_last>", 1, 0},
 };
 /* clang-format on */
 
