@@ -5138,6 +5138,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
+  uint8_t is_eager;    /* attention is written out; 0: as the file says, else sdpa */
   uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -62655,9 +62656,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "where %pwhere %pmask %pzeros scalar=1\n",
     NULL},
   {"eager_masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{G<masks>}{!G<positions>~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
-    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -62761,7 +62762,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    "{!e{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}}",
     NULL},
   {"repeat_kv",
     "slice %Aslice_4 %K dim=0 colon=1\n"
@@ -62785,6 +62786,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
     NULL},
   {"attend_plain",
+    "{e<eager_plain>}{!e<sdpa>}",
+    NULL},
+  {"sdpa",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -62802,6 +62806,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* eager_attention_forward with soft capping (Z) */
   {"eager",
+    "<eager_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"eager_plain",
     "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
     "transpose %Akeys_turned %K dim0=2 dim1=3\n"
     "matmul %Ascores %q %Akeys_turned\n"
@@ -62818,9 +62827,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
     "drop{g<repeated>} %Amatmul\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
-    "contiguous %Acontiguous_1 %Areshape_1\n"
-    "drop %Acontiguous\n",
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
@@ -63306,7 +63313,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "{e{!Gdrop{l %x}{_ %Aweights} %Adropout\n}{G{ldrop %x\n}}}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -63388,7 +63395,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
-    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
     "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
@@ -65436,7 +65443,7 @@ static const char vram__hf_lines_given[] =
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
-/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+/* sdpa_mask, and eager_mask (e), which makes numbers of it: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
    is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
@@ -65478,11 +65485,14 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
-  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
-  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
-  "drop %p.batch %p.head %p.q %p.kv\n}}"
-  "{Idrop %p.padding{p %p.padded}\n}";
+  "zeros %p{e.bool} shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv{e{p %p.padded}}\n}"
+  "{!Iexpand {e%p.bool}{!e%w} {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}"
+  "{ezeros %p.zeros shape=[] dtype=model\n"
+  "where %p %p.bool %p.zeros scalar=1\n"
+  "{!Idrop {!a%p.causal}{a%p.and_2}\n}}}"
+  "{Idrop %p.padding{p{!e %p.padded}}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
@@ -65626,8 +65636,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   const int is_long = part == VRAM__HF_PROMPT &&
                       (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
   m.slides = slides;
-  m.is_made = w->size.is_padded;
+  m.is_made = w->size.is_padded || w->size.is_eager;
   m.looks = 0;
+  if (w->size.is_eager)
+    return m;
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
@@ -65684,13 +65696,13 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a static cache copies are
    made, one for each sequence, none where there is one sequence; then the views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
     const int slides = i & 1;
-    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+    if (w->size.is_padded || w->size.is_eager || !vram__hf_asks(w, slides) ||
         !vram__hf_mask_of(w, slides, part).is_made)
       continue;
     vram__hf_name_mask(w, slides, next);
@@ -65764,7 +65776,7 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
     vram__hf_columns(w, 'U', slides, w->part);
     vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
     if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype={emodel}{!ebool}\n", "");
     else if (vram__hf_static(w))
       vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
     if (!vram__hf_static(w) || !w->part)
@@ -65773,7 +65785,7 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
       vram__hf_set(w, 'Z',
                    !slides                     ? " mask"
                    : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                   : w->size.is_padded         ? " sliding_mask"
+                   : w->size.is_padded || w->size.is_eager ? " sliding_mask"
                                                : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
@@ -65794,6 +65806,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
   *vram__hf_flag_of(w, 'I') = w->size.is_padded;
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -65819,6 +65832,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
   const int is_cut = is_static && !is_one && !m.is_made && !is_over;
   vram__hf_columns(w, 'L', slides, w->part);
+  if (is_cut)
+    vram__hf_set(w, 'L', "S");
   if (is_static)
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
@@ -66015,6 +66030,15 @@ static void vram__hf_optional(vram__hf_pen *w) {
   }
 }
 
+/* Is attention written out in a generation? The caller says it, the file, or a family that has no
+   other. */
+static int vram__hf_attends_eagerly(vram__hf_pen *w) {
+  const vram_file_value *const v = vram__hf_word(w, "attn_implementation");
+  if (v && !vram__hf_is_word(v, "eager") && !vram__hf_is_word(v, "sdpa"))
+    vram__hf_refuse(w, "a kind of attention whose lines are not known: ", "attn_implementation");
+  return w->size.is_eager || *vram__hf_flag_of(w, 'e') || (v && vram__hf_is_word(v, "eager"));
+}
+
 /* Settings that decide what is computed, and of which only one is known. */
 static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
@@ -66171,6 +66195,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
+  if (w->size.is_eager) /* what a layer's function has a name of until it ends */
+    vram__hf_say(w, NULL, "drop %Aweights\n", "");
 }
 
 static uint64_t vram__hf_tokens(const vram__hf *h) {
@@ -66210,6 +66236,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_optional(w);
   vram__hf_settings(w);
   w->size = *sizes;
+  w->size.is_eager = sizes->cache && vram__hf_attends_eagerly(w);
   vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
@@ -66237,8 +66264,9 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
   uint64_t i;
   vram__hf_set(w, 'J', w->c.family);
   vram__hf_set(w, 'D', dtype);
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   vram__hf_say(w, NULL,
-               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "# config.json of transformers, attention {eeager}{!esdpa}, generate(), greedy\n"
                "model %J dtype=%D\n",
                "");
   for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {

@@ -46,6 +46,7 @@ static vram_result write_config(const vram_file *f, const job *j, void *mem, uin
     size.new_tokens = (uint64_t)j->new_tokens;
     size.cache = j->is_static ? VRAM_HF_STATIC : VRAM_HF_DYNAMIC;
     size.is_padded = j->is_padded;
+    size.is_eager = j->is_eager;
   }
   return vram_hf_write(f, &size, mem, bytes, sink, e);
 }

@@ -33,7 +33,7 @@ static const char vram__hf_lines_given[] =
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
   "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
-/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+/* sdpa_mask, and eager_mask (e), which makes numbers of it: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
    is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
@@ -75,11 +75,14 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
-  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
-  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
-  "drop %p.batch %p.head %p.q %p.kv\n}}"
-  "{Idrop %p.padding{p %p.padded}\n}";
+  "zeros %p{e.bool} shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv{e{p %p.padded}}\n}"
+  "{!Iexpand {e%p.bool}{!e%w} {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}"
+  "{ezeros %p.zeros shape=[] dtype=model\n"
+  "where %p %p.bool %p.zeros scalar=1\n"
+  "{!Idrop {!a%p.causal}{a%p.and_2}\n}}}"
+  "{Idrop %p.padding{p{!e %p.padded}}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
@@ -223,8 +226,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   const int is_long = part == VRAM__HF_PROMPT &&
                       (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
   m.slides = slides;
-  m.is_made = w->size.is_padded;
+  m.is_made = w->size.is_padded || w->size.is_eager;
   m.looks = 0;
+  if (w->size.is_eager)
+    return m;
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
@@ -281,13 +286,13 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a static cache copies are
    made, one for each sequence, none where there is one sequence; then the views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
     const int slides = i & 1;
-    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+    if (w->size.is_padded || w->size.is_eager || !vram__hf_asks(w, slides) ||
         !vram__hf_mask_of(w, slides, part).is_made)
       continue;
     vram__hf_name_mask(w, slides, next);
@@ -361,7 +366,7 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
     vram__hf_columns(w, 'U', slides, w->part);
     vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
     if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype={emodel}{!ebool}\n", "");
     else if (vram__hf_static(w))
       vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
     if (!vram__hf_static(w) || !w->part)
@@ -370,7 +375,7 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
       vram__hf_set(w, 'Z',
                    !slides                     ? " mask"
                    : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                   : w->size.is_padded         ? " sliding_mask"
+                   : w->size.is_padded || w->size.is_eager ? " sliding_mask"
                                                : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
@@ -391,6 +396,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
   *vram__hf_flag_of(w, 'I') = w->size.is_padded;
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -416,6 +422,8 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
   const int is_cut = is_static && !is_one && !m.is_made && !is_over;
   vram__hf_columns(w, 'L', slides, w->part);
+  if (is_cut)
+    vram__hf_set(w, 'L', "S");
   if (is_static)
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else

@@ -182,9 +182,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "where %pwhere %pmask %pzeros scalar=1\n",
     NULL},
   {"eager_masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{G<masks>}{!G<positions>~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
-    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
@@ -288,7 +288,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    "{!e{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}}",
     NULL},
   {"repeat_kv",
     "slice %Aslice_4 %K dim=0 colon=1\n"
@@ -312,6 +312,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
     NULL},
   {"attend_plain",
+    "{e<eager_plain>}{!e<sdpa>}",
+    NULL},
+  {"sdpa",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -329,6 +332,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* eager_attention_forward with soft capping (Z) */
   {"eager",
+    "<eager_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"eager_plain",
     "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
     "transpose %Akeys_turned %K dim0=2 dim1=3\n"
     "matmul %Ascores %q %Akeys_turned\n"
@@ -345,9 +353,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
     "drop{g<repeated>} %Amatmul\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
-    "contiguous %Acontiguous_1 %Areshape_1\n"
-    "drop %Acontiguous\n",
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
@@ -833,7 +839,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "{e{!Gdrop{l %x}{_ %Aweights} %Adropout\n}{G{ldrop %x\n}}}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -915,7 +921,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
-    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
     "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"

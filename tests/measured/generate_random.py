@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drawn configs of families and drawn settings of generate(): `vram estimate config.json --generate` beside what transformers' takes.
 
-    NULLGPU_PYTHON=python VRAM=./vram py generate_random.py [--seed WORD] [--rows FOLDER] N TYPE ...
+    NULLGPU_PYTHON=python VRAM=./vram py generate_random.py [--eager] [--seed WORD] [--rows FOLDER] N TYPE ...
 
 Configs are those of hf_text.py. What differs is printed, and how many runs of each family are equal in every step: in requested bytes
 before the forward pass (but the first), in its requested, allocated and reserved peak. --rows: configs that are equal go to
@@ -14,28 +14,46 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "tools")]
 import hf_text
 
+EAGER = "--eager" in sys.argv
 NAMES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 
 
 def settings(r, d):
     o = {"dtype": r.choice(list(NAMES)), "batch": r.choice([1, 2, 3]), "prompt": r.choice([7, 23, 61, 130])}
-    o |= {"new": r.choice([2, 4, 9]), "cache": r.choice(["dynamic", "static"]), "padded": r.choice([0, 1]), "attn": "sdpa"}
+    o |= {"new": r.choice([2, 4, 9]), "cache": r.choice(["dynamic", "static"]), "padded": r.choice([0, 1])}
+    o["attn"] = "eager" if EAGER else "sdpa"
     window = d.get("sliding_window")
     if window and window > 12 and r.random() < 0.3:  # it fills while tokens come
         o |= {"prompt": window - 3, "new": 7}
     return o
 
 
+EXPERTS = {
+    "mixtral": ("num_local_experts", "intermediate_size"),
+    "gpt_oss": ("num_local_experts", "intermediate_size"),
+    "deepseek_v3": ("n_routed_experts", "moe_intermediate_size"),
+    "dots1": ("n_routed_experts", "moe_intermediate_size"),
+    "glm4_moe": ("n_routed_experts", "moe_intermediate_size"),
+    "olmoe": ("num_experts", "intermediate_size"),
+    "qwen2_moe": ("num_experts", "moe_intermediate_size"),
+    "qwen3_moe": ("num_experts", "moe_intermediate_size"),
+}
+
+
 def runnable(d):
-    """what grouped_mm asks of sizes, and names that configs share with others"""
-    if any("experts" in k for k in d):
-        for key in "hidden_size", "intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size":
-            if key in d or "moe" in key:
-                d[key] = 16 * max(1, d.get(key, 48) // 16)
-        for key in "n_routed_experts", "num_experts", "num_local_experts":
-            d[key] = 2 * max(2, d.get(key, 8) // 2)
-        if d["model_type"] == "dots1":
-            d |= {"n_shared_experts": d.get("n_shared_experts") or 1, "n_group": 1, "topk_group": 1}
+    """what grouped_mm asks of sizes, and numbers that have no default"""
+    kind = d["model_type"]
+    if kind in EXPERTS:
+        experts, width = EXPERTS[kind]
+        d[experts] = 2 * max(2, d.get(experts, 8) // 2)
+        d[width] = 16 * max(1, d.get(width, 48) // 16)
+        d["hidden_size"] = d["num_attention_heads"] * 16 * max(1, d["hidden_size"] // d["num_attention_heads"] // 16)
+        d["num_experts_per_tok"] = d.get("num_experts_per_tok") or 2
+    if kind == "dots1":
+        d |= {"n_shared_experts": d.get("n_shared_experts") or 1, "n_group": 1, "topk_group": 1}
+    if kind == "deepseek_v3":
+        d |= {"num_key_value_heads": d["num_attention_heads"], "n_group": 2, "topk_group": 1}
+        d["n_routed_experts"] *= 2
     return d
 
 
@@ -85,7 +103,7 @@ def difference(theirs, found):
 
 
 def main():
-    args, seed, folder = sys.argv[1:], "", None
+    args, seed, folder = [a for a in sys.argv[1:] if a != "--eager"], "", None
     while args[0] in ("--seed", "--rows"):
         seed, folder = (args[1], folder) if args[0] == "--seed" else (seed, args[1])
         args = args[2:]
