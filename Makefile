@@ -199,6 +199,7 @@ truth: vram
 	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
+	python3 tools/truth_generate.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants

@@ -63370,7 +63370,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
   "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
-      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>"
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -63391,8 +63391,8 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", VRAM__HF_GEMMA3("")},
-  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma3_text", VRAM__HF_GEMMA3(""), 1, 0},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n"), 0, 0},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
     "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
@@ -63870,7 +63870,7 @@ static const vram__hf_lines vram__hf_expert_rows[] = {
   {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
-    "%Brotary_emb.to_3\n", 1, 4},
+    "%Brotary_emb.to_3\n", 0, 4},
   {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 1, 0},
   {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -65650,7 +65650,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
 
 /* Columns of a mask: keys of such a layer. */
 static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
-  const int is_short = slides && vram__hf_has_window(w);
+  int is_short;
+  slides |=
+      !w->c.full_layers; /* get_mask_sizes asks the first layer if there is none of the kind */
+  is_short = slides && vram__hf_has_window(w);
   *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
   *vram__hf_number_of(w, 'w') = w->c.window;
   if (!vram__hf_static(w))
@@ -65696,8 +65699,9 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a static cache copies are
-   made, one for each sequence, none where there is one sequence; then the views go. */
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a
+   static cache copies are made, one for each sequence, none where there is one sequence; then the
+   views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
@@ -65727,17 +65731,19 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {
-    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
-    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
-    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
-    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
-    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
-    {"gemma2", {1, 1, 1, 0}},   {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
-    {"olmo3", {0, 1, 1, 0}},    {"opt", {1, 1, 1, 0}},         {"olmoe", {0, 1, 1, 0}},
-    {"glm4_moe", {0, 0, 0, 0}}, {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
-    {"qwen2_moe", {0, 0, 0, 0}},
-    {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+                         {"olmo2", {0, 1, 1, 0}},       {"glm", {0, 3, 1, 0}},
+                         {"glm4", {0, 3, 1, 0}},        {"ernie4_5", {1, 1, 1, 0}},
+                         {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+                         {"cohere", {1, 1, 1, 0}},      {"cohere2", {1, 1, 1, 0}},
+                         {"smollm3", {1, 1, 1, 0}},     {"gemma2", {1, 1, 1, 0}},
+                         {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+                         {"olmo3", {0, 1, 1, 0}},       {"opt", {1, 1, 1, 0}},
+                         {"olmoe", {0, 1, 1, 0}},       {"glm4_moe", {0, 0, 0, 0}},
+                         {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+                         {"qwen2_moe", {0, 0, 0, 0}},   {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
@@ -65783,10 +65789,10 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
       vram__hf_say_mask(w, slides, w->part, 0);
     if (m.is_made && !vram__hf_static(w))
       vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                   !slides                                 ? " mask"
+                   : *vram__hf_name_of(w, 'Z')             ? " mask sliding_mask"
                    : w->size.is_padded || w->size.is_eager ? " sliding_mask"
-                                               : " sliding_mask.and_2 sliding_mask");
+                                                           : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
     vram__hf_copy_masks(w, w->part, 0);
@@ -65799,7 +65805,7 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
 }
 
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
-  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
   w->part = part;
   *vram__hf_flag_of(w, 'G') = 1;
@@ -65816,6 +65822,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_say(w, NULL, "decode\n", "");
   if (part)
     vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  *vram__hf_flag_of(w, 'c') = (uint8_t)vram__hf_static(w);
   vram__hf_say(w, NULL, dims, "");
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
@@ -66250,6 +66257,8 @@ static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
+    vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
   else if (w->c.sliding_layers && w->c.window < 2)

@@ -8,7 +8,7 @@ cmd_text help_convert = {
     "  -o FILE               the text (default: standard output)\n"
     "  --batch N             the first dim that the file leaves open\n"
     "  --dim NAME=N          any dim; may be given more than once\n"
-    "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"
+    "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"
     "                        config.json: the steps of a generation, with caches\n",
     NULL};
 

@@ -139,6 +139,7 @@ static int play(generated *t, uint32_t most) {
       if (!status && vram_generation_begin(&t->gen, &p->g, &t->j->o, t->mem, bytes))
         status = cmd_no_memory();
     }
+    generate_peaks(t, &t->peaks);
     if (!status)
       status = play_step(t, p, k);
     t->fits = !t->j->has_budget || (t->device.expected <= t->j->budget && !t->gen.num_ooms);
@@ -298,6 +299,14 @@ int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most) {
   if (!status && !t->step)
     status = cmd_no_memory();
   return status ? status : play(t, most);
+}
+
+void generate_peaks(const generated *t, generated_peaks *p) {
+  p->device = t->device;
+  p->allocated = t->gen.peak_allocated_bytes;
+  p->requested = t->gen.peak_requested_bytes;
+  p->cache = t->gen.cache_bytes;
+  p->peak_step = t->gen.peak_step;
 }
 
 void generate_close(generated *t) {

@@ -94,7 +94,8 @@ static int set_step(job *j, const char *a, const char *v) {
   return 1;
 }
 
-static const char generation[] = "prompt=S,new=N[,cache=dynamic|static][,padded=0|1][,attn=sdpa|eager]";
+static const char generation[] =
+    "prompt=S,new=N[,cache=dynamic|static][,padded=0|1][,attn=sdpa|eager]";
 
 /* prompt=S,new=N,cache=dynamic,padded=0 */
 static int set_generate(job *j, const char *a, const char *v) {

@@ -45,7 +45,7 @@
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
-  "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                                        \
+  "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
   "                        a generation: the prompt, then one token a step\n"                      \
   "                        (a text with caches, or a config.json of transformers)\n"               \
   "sizes\n"                                                                                        \

@@ -240,7 +240,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
 
 /* Columns of a mask: keys of such a layer. */
 static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
-  const int is_short = slides && vram__hf_has_window(w);
+  int is_short;
+  slides |=
+      !w->c.full_layers; /* get_mask_sizes asks the first layer if there is none of the kind */
+  is_short = slides && vram__hf_has_window(w);
   *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
   *vram__hf_number_of(w, 'w') = w->c.window;
   if (!vram__hf_static(w))
@@ -286,8 +289,9 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a static cache copies are
-   made, one for each sequence, none where there is one sequence; then the views go. */
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a
+   static cache copies are made, one for each sequence, none where there is one sequence; then the
+   views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
@@ -317,17 +321,19 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {
-    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
-    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
-    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
-    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
-    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
-    {"gemma2", {1, 1, 1, 0}},   {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
-    {"olmo3", {0, 1, 1, 0}},    {"opt", {1, 1, 1, 0}},         {"olmoe", {0, 1, 1, 0}},
-    {"glm4_moe", {0, 0, 0, 0}}, {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
-    {"qwen2_moe", {0, 0, 0, 0}},
-    {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+                         {"olmo2", {0, 1, 1, 0}},       {"glm", {0, 3, 1, 0}},
+                         {"glm4", {0, 3, 1, 0}},        {"ernie4_5", {1, 1, 1, 0}},
+                         {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+                         {"cohere", {1, 1, 1, 0}},      {"cohere2", {1, 1, 1, 0}},
+                         {"smollm3", {1, 1, 1, 0}},     {"gemma2", {1, 1, 1, 0}},
+                         {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+                         {"olmo3", {0, 1, 1, 0}},       {"opt", {1, 1, 1, 0}},
+                         {"olmoe", {0, 1, 1, 0}},       {"glm4_moe", {0, 0, 0, 0}},
+                         {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+                         {"qwen2_moe", {0, 0, 0, 0}},   {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
@@ -373,10 +379,10 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
       vram__hf_say_mask(w, slides, w->part, 0);
     if (m.is_made && !vram__hf_static(w))
       vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
+                   !slides                                 ? " mask"
+                   : *vram__hf_name_of(w, 'Z')             ? " mask sliding_mask"
                    : w->size.is_padded || w->size.is_eager ? " sliding_mask"
-                                               : " sliding_mask.and_2 sliding_mask");
+                                                           : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
     vram__hf_copy_masks(w, w->part, 0);
@@ -389,7 +395,7 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
 }
 
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
-  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
   w->part = part;
   *vram__hf_flag_of(w, 'G') = 1;
@@ -406,6 +412,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_say(w, NULL, "decode\n", "");
   if (part)
     vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  *vram__hf_flag_of(w, 'c') = (uint8_t)vram__hf_static(w);
   vram__hf_say(w, NULL, dims, "");
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
