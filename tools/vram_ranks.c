@@ -183,26 +183,6 @@ static void print_rows(const job *j, const rank_table *t) {
   }
 }
 
-uint64_t ranks_sent(const vram_report *r) {
-  uint64_t sum = 0;
-  int i;
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    sum += r->communication[i].sent;
-  return sum;
-}
-
-static void print_communication(const vram_report *r) {
-  int i, n = 0;
-  if (!ranks_sent(r))
-    return;
-  printf("communication, sent in a step: %s (", cmd_human(ranks_sent(r)));
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    if (r->communication[i].sent)
-      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
-             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
-  printf(")\n");
-}
-
 static void print_ranks(const job *j, const rank_table *t) {
   const rank_row *full = t->row + t->fullest;
   char place[64];
@@ -217,7 +197,7 @@ static void print_ranks(const job *j, const rank_table *t) {
          full->of.rank, *place ? " (" : "", place, *place ? ")" : "",
          vram_phase_name(full->report.peak_phase), *full->peak_node ? " at " : "", full->peak_node,
          cmd_human(full->report.device_bytes.lower), cmd_human(full->report.device_bytes.upper));
-  print_communication(&full->report);
+  print_sent(&full->report);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, full->fits ? "fits" : "DOES NOT FIT",
            cmd_plain, cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
