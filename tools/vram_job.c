@@ -705,6 +705,7 @@ void model_unload(loaded *l) {
   free(l->other_mem[0]);
   free(l->other_mem[1]);
   free(l->other_mem[2]);
+  free(l->cut_mem);
   free(l->mem);
   free(l->text);
 }
@@ -746,6 +747,24 @@ static int other_batches_load(loaded *l, job *j, size_t len) {
   return status;
 }
 
+/* The graph of one rank in the place of the whole one. */
+static int job_cut(const job *j, loaded *l) {
+  vram_error err;
+  uint64_t need;
+  if (!j->spec || j->parallel.tp < 2)
+    return FITS;
+  if (j->last_batch || j->eval_batch || j->dry_run_batch)
+    return cmd_bad("tp excludes --last-batch, --eval-batch and --dry-run-batch", NULL, NULL);
+  l->whole = l->g;
+  need = vram_parallel_cut_bytes(&l->whole);
+  l->cut_mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!l->cut_mem)
+    return cmd_no_memory();
+  return vram_parallel_cut(&l->whole, &j->parallel, &l->g, l->cut_mem, need, &err)
+             ? model_error(j, &err)
+             : FITS;
+}
+
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
   int status;
@@ -754,6 +773,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   status = graph_load(j, l, len, j->dims, j->ndims, &l->g, &l->mem);
   if (!status)
     status = other_batches_load(l, j, len);
+  if (status)
+    return status;
+  status = job_cut(j, l);
   if (status)
     return status;
   j->o.rules = vram_step_rules(&l->g, &j->o);

@@ -13,7 +13,7 @@
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|second|N|steady\n"                                                               \
-  "                        which step of the run (default: one with optimizer state)\n"             \
+  "                        which step of the run (default: one with optimizer state)\n"            \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
@@ -118,6 +118,8 @@ typedef struct loaded { /* a model, ready for steps */
   uint64_t bytes; /* of scratch */
   vram_range *ranges;
   vram_graph g;
+  vram_graph whole; /* what one rank's graph was made of, with --parallel tp */
+  void *cut_mem;
   /* the same with the last batch of an epoch, and with that of an evaluation between steps */
   vram_graph other[3];
   void *other_mem[3];
