@@ -85,7 +85,7 @@ help:
 CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-clang units-powerpc units-i686 link install docs compile $(CHECK) \
-  embedded pipeline finetune truth models measure export fit plan examples render \
+  embedded pipeline finetune parallel truth models measure export fit plan examples render \
   replay diff files nets lines arena emit tiny watch pool ledger writer schedule preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-gcc-sanitize units-valgrind units-s390x coverage
@@ -196,10 +196,12 @@ truth: vram
 	python3 tools/published.py
 	python3 tools/published_serve.py
 	python3 tools/published_llama.py
+	python3 tools/published_beside.py
 	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/truth_generate.py $(TRUTH)
+	python3 tools/truth_parallel.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants

@@ -146,3 +146,4 @@ done
 # what others measured on real GPUs lies within the bounds
 if have python3; then cell "published measurements" python3 tools/published.py; else skip "no python3"; fi
 if have python3; then cell "published logs of llama.cpp" python3 tools/published_llama.py; else skip "no python3"; fi
+if have python3; then cell "published contexts" python3 tools/published_beside.py; else skip "no python3"; fi

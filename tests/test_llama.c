@@ -442,7 +442,8 @@ static void test_overrides(void) {
 }
 
 /* One matrix of 512 x 256 and 512 rows: as ggml-cuda copies them to its pool. */
-static vram_llama_report beside(const char *dtype, uint32_t n_ubatch, uint32_t layers) {
+static vram_llama_report beside(const char *dtype, uint32_t n_ubatch, uint32_t layers,
+                                const vram_gpu *gpu) {
   static const uint64_t size[2] = {512, 256}, norm[1] = {512};
   vram_llama_options o = VRAM_ZERO_INIT;
   begin("llama");
@@ -457,21 +458,43 @@ static vram_llama_report beside(const char *dtype, uint32_t n_ubatch, uint32_t l
   o.n_ubatch = n_ubatch;
   o.layers = layers;
   o.has_layers = 1;
+  o.gpu[0] = gpu;
   return count(&o);
 }
 
 static void test_beside(void) {
-  const uint64_t low = UINT64_C(100) << 20, high = UINT64_C(582) << 20;
-  vram_llama_report r = beside("q4_K", 512, 2);
-  EQUAL(r.beside_low[0], low + 512 * 512 * 9 / 8);
-  /* and numbers of 512 rows, a tile more, a tile of f32 for each multiprocessor */
-  EQUAL(r.beside_high[0], high + 294912 + 4096 + 18432 + 12582912);
-  EQUAL(beside("q4_K", 64, 2).beside_low[0], low + 64 * 512 * 9 / 8);
-  EQUAL(beside("q4_K", 512, 0).beside_low[0], low);
-  EQUAL(beside("mxfp4", 512, 2).beside_low[0], low + 512 * 512 * 9 / 16);
+  static const vram_gpu ten = {"ten", 89, 10, 1, 1, "ten multiprocessors of 1,536 threads"};
+  static const vram_gpu big = {"big", 90, 1, 1, 1, "one of 2,048, more workspace"};
+  const uint64_t low = UINT64_C(10) * 1536 * 1536, mib = 1048576;
+  /* stacks, registers and shared memory, the driver; ggml's code, cuBLAS's, graphs, a step of the
+     pool, the workspace */
+  const uint64_t high = UINT64_C(10) * 1536 * 2048 + 10 * 524288 + 31195136 + 9 * mib + 97 * mib +
+                        31326208 + 64 * mib + 2 * mib + 4 * mib;
+  vram_llama_report r = beside("q4_K", 512, 2, &ten);
+  EQUAL(r.beside[0].lower, low + 512 * 512 * 9 / 8);
+  EQUAL(r.beside[0].expected,
+        UINT64_C(10) * 1536 * 1900 + 31195136 + 31326208 + 512 * 512 * 9 / 8 + r.host_bytes / 512);
+  /* and numbers of 512 rows, a tile more, a tile of f32 for each multiprocessor; pinned pages */
+  EQUAL(r.beside[0].upper, high + 294912 + 4096 + 18432 + 655360 + r.host_bytes / 512);
+  EQUAL(r.context_bare[0].lower, low);
+  EQUAL(beside("q4_K", 64, 2, &ten).beside[0].lower, low + 64 * 512 * 9 / 8);
+  EQUAL(beside("q4_K", 512, 0, &ten).beside[0].lower, low);
+  EQUAL(beside("mxfp4", 512, 2, &ten).beside[0].lower, low + 512 * 512 * 9 / 16);
+  /* rows and results of a matrix in f16, of 512 and 256 columns */
+  r = beside("f16", 512, 2, &ten);
+  EQUAL(r.beside[0].lower, low);
+  EQUAL(r.beside[0].upper, high + 2 * 512 * 768 + r.host_bytes / 512);
   /* parts of results of heads of 4: 4 blocks of 64 rows on each multiprocessor */
-  EQUAL(beside("f16", 512, 2).beside_low[0], low);
-  EQUAL(beside("f16", 512, 2).beside_high[0], high + UINT64_C(192) * 4 * 64 * 8 * 4);
+  r = beside("f16", 512, 2, NULL);
+  EQUAL(r.beside[0].upper, r.context_bare[0].upper + (97 + 64 + 2 + 4) * mib + 31326208 +
+                               UINT64_C(192) * 4 * 64 * 8 * 4 + r.host_bytes / 512);
+  r = beside("q4_K", 512, 2, &big);
+  EQUAL(r.context_bare[0].upper, 2048 * 2048 + 524288 + 31195136 + 9 * mib);
+  /* nobody says what it is: any number of multiprocessors, 128 as an RTX 4090 */
+  r = beside("q4_K", 512, 2, NULL);
+  EQUAL(r.context_bare[0].lower, 0);
+  EQUAL(r.context_bare[0].expected, UINT64_C(128) * 1536 * 1900 + 31195136);
+  EQUAL(r.context_bare[0].upper, UINT64_C(192) * (1536 * 2048 + 524288) + 31195136 + 9 * mib);
 }
 
 /* Caches of architectures that no record has. Sizes by the rules of their source files. */

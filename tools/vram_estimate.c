@@ -2,6 +2,7 @@
 #include "vram_estimate.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_ranks.h"
 #include "vram_serve.h"
 
 cmd_text help_estimate = {
@@ -42,14 +43,23 @@ cmd_text help_estimate = {
     "FILE - is standard output.\n",
     NULL};
 
+typedef struct event_file {
+  FILE *f;
+  int streams; /* --parallel: with the stream of each */
+} event_file;
+
 static void event_line(void *user, const vram_event *e) {
+  const event_file *to = (const event_file *)user;
   char name[MAX_NODE_NAME];
   if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
-  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
+  fprintf(to->f, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s", vram_phase_name(e->phase),
           e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
           vram_category_name(e->category), name);
+  if (to->streams)
+    fprintf(to->f, ",%" PRIu64, (uint64_t)e->stream);
+  putc('\n', to->f);
 }
 
 /* "A..B" as --checkpoint-nodes takes it. */
@@ -106,37 +116,66 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
-static void json_phases(const job *j, const vram_report *r) {
-  int i;
-  printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
-    const vram_phase_report *p = &r->phase[i];
-    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
-           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
-           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes);
-    if (r->replayed)
-      printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
-             p->reserved_bytes, p->reserved_peak_bytes);
-    else
-      printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
-  }
-  printf("}");
+static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
+  printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+         ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
+         name, p->requested_bytes, p->requested_peak_bytes, p->allocated_bytes,
+         p->allocated_peak_bytes);
+  if (replayed)
+    printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+           p->reserved_bytes, p->reserved_peak_bytes);
+  else
+    printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
 }
 
-static void json_parameters(const job *j, const vram_graph *g) {
-  vram_parameters p;
-  vram_step_parameters(g, &j->o, &p);
+static void json_phases(const job *j, const vram_report *r) {
+  const int first = j->spec ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD;
+  int i;
+  printf(",\"phases\":{");
+  for (i = first; i <= job_last_phase(j); i++) {
+    printf("%s", i > first ? "," : "");
+    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+  }
+  if (j->spec) {
+    putchar(',');
+    json_phase(vram_phase_name(VRAM_PHASE_END), &r->phase[VRAM_PHASE_END], r->replayed);
+  }
+  printf("}");
+  for (i = 0; j->spec && i < VRAM_SETUP_COUNT; i++) {
+    printf("%s", i ? "," : ",\"setup\":{");
+    json_phase(vram_setup_name((vram_setup)i), &r->setup[i], r->replayed);
+  }
+  if (j->spec)
+    putchar('}');
+}
+
+static void json_parameters(const vram_parameters *p) {
   printf(",\"parameters\":{");
 #define NUMBER(key) "\"" #key "\":%" PRIu64 ","
   printf(NUMBER(trainable) NUMBER(frozen) NUMBER(quantised) NUMBER(trainable_bytes)
              NUMBER(frozen_bytes) "\"quantised_bytes\":%" PRIu64 "}",
-         p.trainable, p.frozen, p.quantised, p.trainable_bytes, p.frozen_bytes, p.quantised_bytes);
+         p->trainable, p->frozen, p->quantised, p->trainable_bytes, p->frozen_bytes,
+         p->quantised_bytes);
 #undef NUMBER
 }
 
-static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[MAX_NODE_NAME], mode[128];
+static void json_communication(const vram_report *r) {
+  uint64_t sent = 0;
+  int i, n = 0;
+  printf(",\"communication\":{");
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *c = r->communication + i;
+    sent += c->sent;
+    if (c->calls)
+      printf("%s\"%s\":{\"calls\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 "}",
+             n++ ? "," : "", vram_collective_name((vram_collective)i), c->calls, c->bytes, c->sent);
+  }
+  printf("},\"communication_bytes\":%" PRIu64, sent);
+}
+
+void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
+                   const vram_parameters *p, const char *peak_node, int fits) {
+  char name[MAX_NODE_NAME], mode[256];
   vram_term term;
   int i;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
@@ -146,6 +185,10 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"mode\":");
   cmd_json_text(stdout, mode);
   printf(",\"rules\":\"%s\"", vram_rules_name(j->o.rules));
+  if (j->spec)
+    printf(",\"world\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"local_params_bytes\":%" PRIu64
+           ",\"optimizer_state_bytes\":%" PRIu64,
+           vram_parallel_world(&j->parallel), j->at_rank, r->params_bytes, r->optimizer_bytes);
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
   NUMBER(params_bytes);
   NUMBER(buffers_bytes);
@@ -162,18 +205,20 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
 #define BOUNDS(key)                                                                                \
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
-  json_parameters(j, g);
+  json_parameters(p);
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
   BOUNDS(cudnn_bytes);
   BOUNDS(context_bytes);
+  BOUNDS(nccl_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
   json_phases(j, r);
+  if (j->spec)
+    json_communication(r);
   printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
-  vram_node_name(r->peak_node, name, sizeof name);
-  cmd_json_text(stdout, name);
+  cmd_json_text(stdout, peak_node);
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     printf("%s\"%s\":%" PRIu64, i ? "," : "", vram_category_name((vram_category)i),
@@ -186,9 +231,18 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
     json_planned(&j->planned);
   printf(",\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
   if (j->has_budget)
-    printf("%" PRIu64 "}\n", j->budget);
+    printf("%" PRIu64, j->budget);
   else
-    printf("null}\n");
+    printf("null");
+}
+
+static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char node[MAX_NODE_NAME];
+  vram_parameters p;
+  vram_node_name(r->peak_node, node, sizeof node);
+  vram_step_parameters(g, &j->o, &p);
+  estimate_json(j, g, r, &p, node, fits);
+  printf("}\n");
 }
 
 void layer_shape(const vram_dims *d, char *to, size_t cap) {
@@ -293,6 +347,26 @@ static void print_parameters(const job *j, const vram_graph *g) {
     printf(", quantised %s", cmd_human(p.quantised_bytes));
 }
 
+uint64_t ranks_sent(const vram_report *r) {
+  uint64_t sum = 0;
+  int i;
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    sum += r->communication[i].sent;
+  return sum;
+}
+
+void print_sent(const vram_report *r) {
+  int i, n = 0;
+  if (!ranks_sent(r))
+    return;
+  printf("communication, sent in a step: %s (", cmd_human(ranks_sent(r)));
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    if (r->communication[i].sent)
+      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
+             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
+  printf(")\n");
+}
+
 /* What is there all the time, and what backward needs. */
 static void print_held(const job *j, const vram_graph *g, const vram_report *r) {
   printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
@@ -338,10 +412,9 @@ static void print_recomputed(const job *j, const vram_graph *g) {
            r.all > 0 ? 100.0 * r.flops / r.all : 0.0);
 }
 
-static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+void estimate_title(const job *j, const vram_graph *g) {
   char mode[256];
   uint32_t d;
-  int i;
   job_mode(j, mode, sizeof mode);
   printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
          cmd_plain, mode);
@@ -349,19 +422,25 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
   printf("  %scc %" PRIu32 ".%" PRIu32 ", rules %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
          (j->o.cc ? j->o.cc : 90) % 10, vram_rules_name(j->o.rules), cmd_plain);
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  int i;
+  estimate_title(j, g);
   print_peak(r);
   printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
          cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
   printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
          r->replayed ? "" : ", at least");
-  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
-         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
-         cmd_human(r->device_bytes.upper));
+  printf("device       %11s  with the CUDA context%s (%s to %s)\n\n",
+         cmd_human(r->device_bytes.expected), j->spec ? " and NCCL" : "",
+         cmd_human(r->device_bytes.lower), cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
   for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, g, r);
+  print_sent(r);
   print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
@@ -422,10 +501,10 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
   explain_row("=", name, bytes, why);
 }
 
-static void print_explain(const vram_report *r) {
+static void print_explain(const job *j, const vram_report *r) {
   const vram_bounds requested = all_three(r->peak_requested_bytes),
                     blocks = all_three(r->peak_blocks_bytes),
-                    reserved = minus(r->device_bytes, r->context_bytes);
+                    reserved = minus(minus(r->device_bytes, r->context_bytes), r->nccl_bytes);
   vram_bounds allocated = r->peak_allocated_bytes;
   int i;
   printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", cmd_bold, "at least",
@@ -457,9 +536,13 @@ static void print_explain(const vram_report *r) {
   explain_row(
       "+", "CUDA context", r->context_bytes,
       "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
+  if (j->spec)
+    explain_row("+", "NCCL", r->nccl_bytes,
+                "buffers of its communicators: 12 MiB a channel and neighbour; how many channels,\n"
+                "    the machine decides");
   explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
   printf("not in it: other processes; what libraries take without PyTorch's allocator\n"
-         "(NCCL, own kernels); private pools of CUDA graphs; segments that earlier steps\n"
+         "(own kernels); private pools of CUDA graphs; segments that earlier steps\n"
          "of other sizes left\n");
 }
 
@@ -494,12 +577,15 @@ static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
   cmd_output out;
+  event_file to;
   const int status = cmd_output_open(&out, j->events);
   if (status)
     return status;
-  fprintf(out.file, "phase,action,id,size,category,node\n");
+  to.f = out.file;
+  to.streams = j->spec != NULL;
+  fprintf(out.file, "phase,action,id,size,category,node%s\n", to.streams ? ",stream" : "");
   o.event = event_line;
-  o.user = out.file;
+  o.user = &to;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);
@@ -545,7 +631,7 @@ static int show(const job *j, const loaded *l, const vram_report *r, int fits, i
     if (j->terms)
       print_terms(r);
     if (j->explain)
-      print_explain(r);
+      print_explain(j, r);
     if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
       status = OTHER;
   }
@@ -589,6 +675,8 @@ int estimate_command(int argc, char **argv) {
     return status;
   if (j.generate)
     return generate_command(&j, text, len);
+  if (j.all_ranks)
+    return ranks_command(&j, text, len);
   status = model_load(&l, &j, text, len);
   if (!status && (j.table || j.csv || j.html)) {
     j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);

@@ -46,7 +46,7 @@ const char *model_devices(const file_job *j) {
 int model_fits(const file_job *j, const vram_llama_report *r, int surely) {
   uint32_t i;
   for (i = 0; i < r->ndevice && j->nbudget; i++) {
-    const uint64_t beside = !j->is_whole ? 0 : surely ? r->beside_high[i] : r->beside_low[i];
+    const uint64_t beside = !j->is_whole ? 0 : surely ? r->beside[i].upper : r->beside[i].lower;
     const uint64_t budget = model_budget(j, i);
     if (beside > budget || r->device_bytes[i] > budget - beside)
       return 0;
@@ -74,13 +74,27 @@ static void print_caches(const vram_llama_report *r) {
     printf("states       %11s  of recurrent layers\n", cmd_human(r->r_bytes + r->s_bytes));
 }
 
-static void print_beside(const vram_llama_report *r) {
+static int is_beside_alike(const vram_llama_report *r) {
   uint32_t i;
-  for (i = 0; i < r->ndevice; i++)
-    if (r->beside_high[i] && (!i || r->beside_low[i] != r->beside_low[0]))
-      printf("beside       %11s  to %s on %s: CUDA context, scratch pool, cuBLAS, graphs\n",
-             cmd_human(r->beside_low[i]), cmd_human(r->beside_high[i]),
-             r->ndevice > 1 ? "a device" : "CUDA0");
+  for (i = 1; i < r->ndevice; i++)
+    if (r->beside[i].lower != r->beside[0].lower || r->beside[i].upper != r->beside[0].upper)
+      return 0;
+  return 1;
+}
+
+static void print_beside(const vram_llama_report *r) {
+  const uint32_t lines = is_beside_alike(r) ? r->ndevice > 0 : r->ndevice;
+  uint32_t i;
+  for (i = 0; i < lines; i++) {
+    char device[16] = "a device";
+    if (lines == r->ndevice)
+      snprintf(device, sizeof device, "CUDA%" PRIu32, i);
+    if (r->beside[i].upper)
+      printf("beside       %11s  (%s to %s) on %s: CUDA context, kernels, scratch pool, cuBLAS, "
+             "graphs\n",
+             cmd_human(r->beside[i].expected), cmd_human(r->beside[i].lower),
+             cmd_human(r->beside[i].upper), device);
+  }
 }
 
 static void print_settings(const vram_llama_report *r) {
@@ -149,6 +163,11 @@ static void json_caches(const vram_llama_report *r) {
   printf("],\"recurrent_bytes\":%" PRIu64, r->r_bytes + r->s_bytes);
 }
 
+static void json_bounds(const vram_bounds *b) {
+  printf("\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64, b->lower, b->expected,
+         b->upper);
+}
+
 void model_llama_json(const file_job *j, const vram_llama_report *r) {
   static const char *const known[] = {"unknown", "floor", "exact"};
   uint32_t i;
@@ -167,9 +186,13 @@ void model_llama_json(const file_job *j, const vram_llama_report *r) {
   for (i = 0; i < r->ndevice; i++)
     printf("\"CUDA%" PRIu32 "\":%" PRIu64 ",", i, r->device_bytes[i]);
   printf("\"host\":%" PRIu64 "},\"beside_bytes\":{", r->host_bytes);
-  for (i = 0; i < r->ndevice; i++)
-    printf("%s\"CUDA%" PRIu32 "\":{\"lower\":%" PRIu64 ",\"upper\":%" PRIu64 "}", i ? "," : "", i,
-           r->beside_low[i], r->beside_high[i]);
+  for (i = 0; i < r->ndevice; i++) {
+    printf("%s\"CUDA%" PRIu32 "\":{", i ? "," : "", i);
+    json_bounds(&r->beside[i]);
+    printf(",\"context\":{");
+    json_bounds(&r->context_bare[i]);
+    printf("}}");
+  }
   printf("},\"fits\":%s", !j->nbudget            ? "null"
                           : !model_fits(j, r, 0) ? "false"
                           : is_sure(j, r)        ? "true"

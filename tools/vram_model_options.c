@@ -181,18 +181,18 @@ static int take_gpu(const char *item, uint64_t *bytes) {
   return g != NULL;
 }
 
-/* The highest compute capability: that of the most workspace. */
-static uint32_t cc_of(const char *v) {
-  uint32_t cc = 0;
+/* What each device is; the highest compute capability is that of the most workspace. */
+static void name_gpus(file_job *j, const char *v) {
+  uint32_t i;
   char item[64];
-  for (;; v++) {
+  j->o.cc = 0;
+  for (i = 0; i < j->ngpu; i++) {
     const size_t len = strcspn(v, ",");
     snprintf(item, sizeof item, "%.*s", (int)len, v);
-    if (cmd_find_gpu(item)->cc > cc)
-      cc = cmd_find_gpu(item)->cc;
-    v += len;
-    if (!*v)
-      return cc;
+    j->o.gpu[i] = cmd_find_gpu(item);
+    if (j->o.gpu[i]->cc > j->o.cc)
+      j->o.cc = j->o.gpu[i]->cc;
+    v += len + 1;
   }
 }
 
@@ -203,8 +203,8 @@ static int set_device(file_job *j, const char *a, const char *v) {
     return set_list(a, v, take_size, j->budget, &j->nbudget);
   if (!set_list(a, v, take_gpu, j->gpu_bytes, &j->ngpu))
     return 0;
-  j->gpu = j->ngpu == 1 ? cmd_find_gpu(v)->name : v;
-  j->o.cc = cc_of(v);
+  name_gpus(j, v);
+  j->gpu = j->ngpu == 1 ? j->o.gpu[0]->name : v;
   return 1;
 }
 

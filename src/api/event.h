@@ -30,7 +30,8 @@ typedef enum vram_category {
   X(BACKWARD, "backward")                                                                          \
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
-  X(END, "end")
+  X(END, "end")                                                                                    \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */
 
 typedef enum vram_phase {
 #define VRAM__X(id, text) VRAM_PHASE_##id,

@@ -1,6 +1,7 @@
 #pragma once
 #include "api/dtype.h"
 #include "api/read.h"
+#include "api/step.h"
 #include "api/types.h"
 /* >>llama =====================================================================================
    What llama.cpp allocates for a GGUF file: weights, KV caches, recurrent states, output and
@@ -54,15 +55,18 @@ typedef struct vram_llama_override {
 
 /* All zero: llama.cpp's defaults for one GPU. */
 typedef struct vram_llama_options {
-  uint32_t n_ctx;                    /* 0: that of the model's training */
-  uint32_t n_batch, n_ubatch;        /* 0: 2048, 512 */
-  uint32_t slots;                    /* sequences; 0: 1 */
-  uint32_t outputs;                  /* rows of logits at most; 0: n_batch */
-  uint32_t devices;                  /* equal GPUs, unless is_cpu; 0: 1 */
-  uint32_t main_gpu;                 /* with VRAM_LLAMA_SPLIT_NONE */
-  uint32_t layers;                   /* on the devices, with has_layers (--gpu-layers) */
-  uint32_t n_cpu_moe;                /* experts of the first layers lie on the host */
-  uint32_t cc;                       /* compute capability: 89 is 8.9; 0: 89 */
+  uint32_t n_ctx;             /* 0: that of the model's training */
+  uint32_t n_batch, n_ubatch; /* 0: 2048, 512 */
+  uint32_t slots;             /* sequences; 0: 1 */
+  uint32_t outputs;           /* rows of logits at most; 0: n_batch */
+  uint32_t devices;           /* equal GPUs, unless is_cpu; 0: 1 */
+  uint32_t main_gpu;          /* with VRAM_LLAMA_SPLIT_NONE */
+  uint32_t layers;            /* on the devices, with has_layers (--gpu-layers) */
+  uint32_t n_cpu_moe;         /* experts of the first layers lie on the host */
+  uint32_t cc;                /* compute capability: 89 is 8.9; 0: 89 */
+  /* What each device is, for vram_llama_report.beside: a row of vram_gpu_at, or your own. [0]
+     alone: all of them. NULL: of capability cc, with any number of multiprocessors. */
+  const vram_gpu *gpu[VRAM_LLAMA_MAX_DEVICES];
   vram_dtype cache_k, cache_v;       /* VRAM_DTYPE_NONE: f16 */
   vram_llama_switch flash_attention; /* auto */
   vram_llama_switch repack;          /* weights for the CPU's instructions: on, without devices */
@@ -120,8 +124,10 @@ typedef struct vram_llama_report {
   uint64_t output_bytes;     /* host memory, in no buffer above */
   uint64_t model_bytes, context_bytes, compute_bytes;
   uint64_t device_bytes[VRAM_LLAMA_MAX_DEVICES];
-  /* CUDA context, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum; bounds */
-  uint64_t beside_low[VRAM_LLAMA_MAX_DEVICES], beside_high[VRAM_LLAMA_MAX_DEVICES];
+  /* CUDA context, kernels, ggml-cuda's scratch pool, cuBLAS, graphs: in no buffer and no sum.
+     context_bare: of it the context before any kernel is loaded, which a process has as soon as it
+     asks for the free memory */
+  vram_bounds beside[VRAM_LLAMA_MAX_DEVICES], context_bare[VRAM_LLAMA_MAX_DEVICES];
   uint64_t host_bytes, total_bytes; /* output_bytes included */
   vram_llama_known compute;
   vram_llama_extra extra;

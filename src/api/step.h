@@ -1,6 +1,7 @@
 #pragma once
 #include "api/graph.h"
 #include "api/optim.h"
+#include "api/parallel.h"
 #include "api/pool.h"
 #include "api/version.h"
 /* >>step ======================================================================================
@@ -108,7 +109,8 @@ typedef struct vram_step_options {
      every block and segment of the run, with phase, category and node (not with budget_bytes: a
      run that does not fit is played once more) */
   const vram_pool_options *replay;
-  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
+  const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
+  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -124,6 +126,19 @@ typedef struct vram_phase_report {
   uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
+/* What a run with vram_step_options.parallel does before its first step. */
+#define VRAM_SETUPS(X)                                                                             \
+  X(MODEL, "model") /* the module goes to the device, */                                           \
+  X(WRAP, "wrap")   /* is wrapped, and the optimizer made */                                       \
+  X(INPUTS, "inputs")
+
+typedef enum vram_setup {
+#define VRAM__X(id, text) VRAM_SETUP_##id,
+  VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+      VRAM_SETUP_COUNT
+} vram_setup;
+
 /* lower <= what a device shows <= upper */
 typedef struct vram_bounds {
   uint64_t lower, expected, upper;
@@ -133,12 +148,13 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
-  uint64_t workspace_bytes;      /* the largest one */
-  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
-  vram_dtype dtype;              /* the model's in this run */
-  uint64_t pinned_bytes;         /* host memory */
-  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
+  uint64_t workspace_bytes;                  /* the largest one */
+  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
+  vram_dtype dtype;                          /* the model's in this run */
+  uint64_t pinned_bytes;                     /* host memory */
+  vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
+  vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;
   uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
@@ -156,11 +172,13 @@ typedef struct vram_report {
   int runs_cudnn;    /* 1: convolutions run with cuDNN, */
   vram_bounds cudnn_bytes;   /* and this is the largest workspace of one */
   vram_bounds context_bytes; /* of CUDA and the libraries */
-  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
+  vram_bounds nccl_bytes;    /* of NCCL's communicators (vram_nccl_bytes) */
+  vram_bounds device_bytes;  /* without context_bytes and nccl_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */
@@ -199,7 +217,8 @@ typedef enum vram_source {
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(cudnn_bytes, BOUND, "the largest workspace of a convolution, which cuDNN chooses")       \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or by threads of the device and loaded kernels")        \
-  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
+  THREE(nccl_bytes, BOUND, "buffers of NCCL's communicators: channels and connections, which the machine decides")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context; NCCL")
 
 /* clang-format on */
 
@@ -218,8 +237,25 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
    allocator; cudnn: 1 if convolutions run with it. */
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
+/* What a communicator of NCCL is used for. */
+enum {
+  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_ALL_TO_ALL = 4
+};
+
+/* What a communicator of so many ranks takes of a device of that compute capability (times ten; 0:
+   90), on machines of up to eight devices with NCCL's default settings. */
+VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, int uses);
+
+/* The same of all communicators of o->parallel; none without. */
+VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o);
+
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+
+/* The name of a part of the setup ("wrap"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_setup_name(vram_setup setup);
 #endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
@@ -232,6 +268,9 @@ VRAM_API const char *vram_source_name(vram_source source);
    is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
   X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("p1000", 61, 5, 4, 4034, "Quadro P1000, 4034 MiB")                                             \
+  X("gtx1080", 61, 20, 8, 8106, "GTX 1080, 8106 MiB")                                              \
+  X("p40", 61, 30, 24, 24438, "Tesla P40, 24438 MiB")                                              \
   X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
   X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
   X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
@@ -257,6 +296,7 @@ VRAM_API const char *vram_source_name(vram_source source);
   X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
   X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
   X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4070tisuper", 89, 66, 16, 15942, "RTX 4070 Ti SUPER, 15942 MiB")                           \
   X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
   X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
   X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \

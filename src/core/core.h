@@ -65,6 +65,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
 #undef VRAM__X
 };
 
+/* context.c */
+VRAM__FN uint32_t vram__device_threads(uint32_t cc);
+VRAM__FN uint32_t vram__device_usual_sm(uint32_t cc);
+VRAM__FN vram_bounds vram__context_bare(uint32_t cc, uint64_t sm);
+/* Kernels of cuBLAS and cuDNN that a step on a T4 loads, one by one when they first run (CUDA 11.7
+   and newer). */
+#define VRAM__CONTEXT_LAZY_KERNELS UINT64_C(31326208)
+
 /* text.c */
 VRAM__FN void vram__memory_zero(void *p, uint64_t n);
 VRAM__FN void vram__memory_copy(void *to, const void *from, uint64_t n);

@@ -108,6 +108,9 @@ static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
 
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first);
@@ -228,6 +231,7 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
                                       uint32_t nin, const int64_t *attr, const vram_dims *out);

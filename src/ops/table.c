@@ -131,6 +131,22 @@ VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *
   vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
+/* What went into a unit of a wrapper: gradients that did not come are zeros; then the wrapper does
+   its own, and they go on. */
+VRAM__FN void vram__backward_unit(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  uint32_t i;
+  for (i = 0; i < f->nout; i++) {
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
+  }
+  s->unit_backward(s, f);
+  for (i = 0; i < f->nout; i++) {
+    to[i] = VRAM__SLOTS(f)[i].g;
+    VRAM__SLOTS(f)[i].g.d = NULL;
+  }
+}
+
 /* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
 static const vram__backward_fn vram__backward_table[] = {
 #define VRAM__X(name, backward) vram__backward_##backward,

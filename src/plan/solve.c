@@ -43,7 +43,8 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
+  vram__solve_graph g, cut;   /* cut: what one rank has of g, with step.parallel */
+  vram__solve_graph other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -101,6 +102,20 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
+/* What is played: the whole graph, or that of one rank. */
+static const vram_graph *vram__solve_played(const vram__solver *v) {
+  const vram_parallel *p = v->o->step.parallel;
+  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+}
+
+static int vram__solve_cut(vram__solver *v) {
+  const uint64_t need = vram_parallel_cut_bytes(&v->g.graph);
+  if (vram__solve_room(v, &v->cut.mem, &v->cut.bytes, need))
+    vram_parallel_cut(&v->g.graph, v->o->step.parallel, &v->cut.graph, v->cut.mem, v->cut.bytes,
+                      &v->error);
+  return vram__solve_kind(v);
+}
+
 /* The text with the dims set. */
 static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
   const vram_solve_options *o = v->o;
@@ -136,6 +151,8 @@ static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
   int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  if (kind == VRAM__FITS && vram__solve_played(v) != &v->g.graph)
+    kind = vram__solve_cut(v);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
   batch[2] = o->dry_run_batch;
@@ -160,25 +177,26 @@ static void vram__solve_set(vram__solver *v, int64_t value) {
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
  */
 static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  const vram_graph *g = vram__solve_played(v);
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
   v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -198,8 +216,8 @@ static int vram__solve_is_short(const vram__solver *v, int64_t value) {
    room for, nor twice that and 64 MiB less. */
 static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
-  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  const uint64_t beside = vram__report_beside(r), most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > beside ? v->o->budget_bytes - beside : 0;
   vram_step_options o = v->step;
   vram_report tight;
   vram__step s;
@@ -210,11 +228,13 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        vram_step_bytes(vram__solve_played(v), &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
+  if (vram__replay_runs_within(vram__solve_played(v), &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(vram__solve_played(v), &o), &s,
+                               &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -304,8 +324,8 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
   const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
-  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
-  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+  const uint64_t beside = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > beside ? (v->o->budget_bytes - beside) / segment * segment : 0;
 }
 
 /* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
@@ -460,9 +480,9 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
 /* 1: no replay of v->now can find its memory. */
 static int vram__solve_hopeless(const vram__solver *v) {
   const vram_report *r = &v->now.report;
-  const uint64_t context = r->context_bytes.expected;
-  return v->error.code || v->o->budget_bytes <= context ||
-         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+  const uint64_t beside = vram__report_beside(r);
+  return v->error.code || v->o->budget_bytes <= beside ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - beside;
 }
 
 /* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
@@ -695,6 +715,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
   vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, &v.cut);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
   vram__solve_graph_free(&v, v.other + 2);

@@ -17,7 +17,7 @@ VRAM__FN void vram__average_put(vram__step *s) {
     vram__total_add(&all, bytes);
     if (run && run->fresh) {
       vram__replay_tell(s, VRAM_CATEGORY_OTHER, p->node);
-      vram__replay_get(s, bytes);
+      vram__replay_get(s, bytes, 0);
     }
   }
   vram__bytes_grow_and_shrink(s, all.bytes, all.blocks, all.large, VRAM_CATEGORY_OTHER);

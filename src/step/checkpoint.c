@@ -109,7 +109,7 @@ static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
     if (x->st) {
       vram__storage *st = vram__slot_at(s, x->st);
       st->fn = VRAM__EDGES(f)[i].fn;
-      st->out = (uint16_t)VRAM__EDGES(f)[i].out;
+      st->out = VRAM__EDGES(f)[i].out & VRAM__MOST_OUTPUTS;
       st->req = st->fn != 0;
       st->off = c->was[i].off & 15;
       if (vram__is_grad_fn(st->fn))
@@ -355,6 +355,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)

@@ -16,7 +16,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 }
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
-  return o->replay ? (vram_pool_bytes(vram__generation_blocks(g, o), 1) + 7) / 8 * 8 : 0;
+  return o->replay
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             : 0;
 }
 
 /* Of the first step's parameters: vram__replay.gradient. */
@@ -53,9 +55,9 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   if (!gen->replayed)
     return VRAM_OK;
   options = *o->replay;
-  r = vram__replay_device(&p->run, &options,
-                          options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-                          at + vram__generation_owned(g), vram__generation_pool(g, o));
+  r = vram__replay_device(
+      &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
+      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }

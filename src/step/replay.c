@@ -15,8 +15,9 @@ static int vram__blas_workspaces_stay(const vram_graph *g, const vram_step_optio
 
 /* What a steady step begins with, beside gradients that go at once, must be known then. */
 static int vram__step_needs_past(const vram_graph *g, const vram_step_options *o) {
-  return g->nkept || (o->train && (o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
-                                   o->last_batch || o->evaluation || g->nbackward));
+  return g->nkept ||
+         (o->train && (o->parallel || o->keep_grads || o->zero_grad_late || o->zero_grad_end ||
+                       o->last_batch || o->evaluation || g->nbackward));
 }
 
 /* Which leaves get a gradient, and which workspaces stay, decides what a steady step begins with.
@@ -29,7 +30,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -43,13 +47,24 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   quiet = *o;
   quiet.event = NULL;
-  quiet.keep_grads = 0;
-  quiet.accumulate = 1;
+  quiet.nodes = NULL;
+  if (o->parallel)
+    quiet.first_step = 1;
+  else {
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
+  return r ? r
+           : vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -65,6 +80,7 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
 }
@@ -75,15 +91,16 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> VRAM__TAPE_BITS;
-    switch (run->tape[i] & ((1u << VRAM__TAPE_BITS) - 1)) {
+    const uint32_t stream = (uint32_t)(run->tape[i] >> VRAM__TAPE_STREAM) & (VRAM__STREAMS - 1);
+    switch (run->tape[i] & ((1u << VRAM__TAPE_STREAM) - 1)) {
     case VRAM__TAPE_ALLOC:
-      run->block[(*id)++] = vram__replay_get(s, value);
+      run->block[(*id)++] = vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_FREE:
       vram__replay_put(run, run->block[value]);
       break;
     case VRAM__TAPE_OWN:
-      vram__replay_get(s, value);
+      vram__replay_get(s, value, stream);
       break;
     case VRAM__TAPE_SEARCH:
       if (run->fresh)
@@ -207,7 +224,8 @@ static uint32_t vram__replay_play_dry_run(vram_step_options quiet, void *scratch
 /* A device with so much room and nothing on it; `at`: memory of its allocator, which gets *options.
  */
 VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *options,
-                                         uint64_t room, void *at, uint64_t pool_bytes) {
+                                         uint64_t room, uint32_t streams, void *at,
+                                         uint64_t pool_bytes) {
   vram_backend device;
   vram_result r;
   vram__memory_zero(run, sizeof *run);
@@ -219,7 +237,7 @@ VRAM__FN vram_result vram__replay_device(vram__replay *run, vram_pool_options *o
   run->room = room;
   run->next = VRAM__LARGE_SEGMENT;
   run->fresh = 2;
-  options->streams = 1;
+  options->streams = streams;
   if (!options->total_bytes)
     options->total_bytes = UINT64_C(1) << 40;
   r = vram_pool_init(&run->pool, options, &device, at, pool_bytes, NULL);
@@ -232,10 +250,10 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
                                         uint64_t room, int tight, void *scratch,
                                         uint64_t scratch_bytes, vram_report *report,
                                         vram__step *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), 1);
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o));
   vram_pool_options options = *o->replay;
   vram_step_options quiet = *o;
-  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = vram__steps_before(o);
   vram__replay run;
   vram_result r;
   uint32_t i, left = 0;
@@ -243,7 +261,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   if (tight)
     options.event = NULL;
-  r = vram__replay_device(&run, &options, room, at, pool_bytes);
+  r = vram__replay_device(&run, &options, room, vram__replay_streams(o), at, pool_bytes);
   if (r)
     return r;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
@@ -252,8 +270,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.gradient = run.block + run.tape_cap;
   run.tight = tight != 0;
   s->replay = &run;
-  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
-               o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
+  run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
+               options.event || o->first_step || vram__in_backward_is(o) || (o->train && o->ema) ||
                vram__step_needs_past(g, o) || g->rnn_dropout || vram__blas_workspaces_stay(g, o) ||
                (o->train && (o->amp == VRAM_F16 || o->dry_run));
   if (!run.untold)
@@ -267,13 +285,16 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     left = vram__replay_play_dry_run(quiet, scratch, scratch_bytes, report, s, &r);
   for (i = 0; i < before && !r; i++) {
     r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
-                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left));
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : left) |
+                           (i + 1) * (uint32_t)VRAM__RUN_NTH);
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : left);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
+                       (before ? vram__run_after(s) : left) |
+                           (before + 1) * (uint32_t)VRAM__RUN_NTH);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -310,7 +331,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                            vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   vram_report tight;
-  uint64_t context;
+  uint64_t beside;
   vram_result r;
   if (scratch_bytes < vram__replay_bytes(g, o))
     return VRAM_ERR_MEMORY;
@@ -320,12 +341,12 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__replay_bytes(g, o);
-  context = report->context_bytes.expected;
-  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
-      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+  beside = vram__report_beside(report);
+  if (r || report->fits || !report->replayed || o->budget_bytes <= beside ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - beside)
     return r;
   report->fits =
-      vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s, &tight);
+      vram__replay_runs_within(g, o, o->budget_bytes - beside, scratch, scratch_bytes, s, &tight);
   if (report->fits)
     vram__report_take_tight(report, &tight);
   return r;

@@ -34,14 +34,20 @@ VRAM_API const char *vram_source_name(vram_source source) {
   return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
+VRAM_API const char *vram_setup_name(vram_setup setup) {
+  static const char *const text[VRAM_SETUP_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SETUPS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)setup < VRAM_SETUP_COUNT ? text[setup] : "?";
+}
+
 VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   vram__device d;
   vram_bounds c;
-  uint64_t threads;
   vram__device_of(&d, o, o->rules);
-  threads = (uint64_t)d.threads * d.sm;
-  c.lower = threads * d.rules->context.thread_least;
-  c.expected = threads * d.rules->context.thread + d.rules->context.driver;
+  c = vram__context_bare(d.cc, d.sm);
   c.upper = c.expected + d.rules->context.all_kernels;
   if (o->eager_modules == VRAM_EAGER_CUDA10) {
     c.lower += d.rules->context.cuda10_least;
@@ -50,12 +56,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
     c.lower += d.rules->context.eager_least;
     c.expected += d.rules->context.eager_kernels[d.cc < 80 ? 0 : d.cc == 80 ? 1 : 2];
   } else
-    c.expected += d.rules->context.lazy_kernels;
+    c.expected += VRAM__CONTEXT_LAZY_KERNELS;
   if (o->eager_modules && cudnn)
     c.expected += d.rules->context.eager_cudnn;
   if (o->context_bytes)
     c.lower = c.expected = c.upper = o->context_bytes == VRAM_NO_CONTEXT ? 0 : o->context_bytes;
   return c;
+}
+
+/* What is expected on the device beside the allocator's segments. */
+VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
+  return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
 }
 
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
@@ -78,9 +89,11 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
   r->context_bytes = c;
-  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower);
+  r->nccl_bytes = vram_nccl_bytes(o);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);
   r->device_bytes.expected =
-      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, c.expected);
-  r->device_bytes.upper = vram__sum_or_overflow(upper, c.upper);
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : whole, vram__report_beside(r));
+  r->device_bytes.upper =
+      vram__sum_or_overflow(upper, vram__sum_or_overflow(c.upper, r->nccl_bytes.upper));
   r->fits = r->device_bytes.expected <= o->budget_bytes && !r->num_ooms;
 }

@@ -17,7 +17,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -27,8 +27,25 @@ VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Steps of a run before the one that the report tells of. */
+VRAM__FN uint32_t vram__steps_before(const vram_step_options *o) {
+  vram__wrapper w;
+  uint32_t steady = 2;
+  if (!o->train || o->first_step)
+    return !o->train;
+  if (vram__wrapper_of(o, &w) && w.before)
+    steady = w.before(o);
+  return o->parallel && o->parallel->step && o->parallel->step - 1 < steady ? o->parallel->step - 1
+                                                                            : steady;
+}
+
+/* Streams that allocate: collectives of fully_shard have their own. */
+VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
+  return o->parallel ? VRAM__STREAMS : 1;
+}
+
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
-  return vram_pool_bytes(vram__replay_blocks(g, o), 1) + 16 +
+  return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
@@ -92,6 +109,7 @@ static uint32_t vram__holds_at_once(const vram_graph *g, const vram_step_options
 /* Of a step of that graph alone. */
 static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
+  vram__wrapper wrapper;
   const vram_checkpoint *b;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint || g->ncheckpoint)) {
@@ -121,6 +139,9 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
   if (o)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
+  if (vram__wrapper_of(o, &wrapper))
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -186,18 +207,6 @@ static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes)
   return 1;
 }
 
-/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
-static uint32_t vram__device_usual_sm(uint32_t cc) {
-  return cc == 75   ? 40
-         : cc < 80  ? 80
-         : cc == 80 ? 108
-         : cc < 89  ? 82
-         : cc == 89 ? 128
-         : cc == 90 ? 132
-         : cc < 120 ? 148
-                    : 170;
-}
-
 VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options *o) {
   const vram_rules rules = o && o->rules ? o->rules : g->rules;
   return rules ? rules : VRAM_RULES_NEWEST;
@@ -206,7 +215,7 @@ VRAM_API vram_rules vram_step_rules(const vram_graph *g, const vram_step_options
 VRAM__FN void vram__device_of(vram__device *d, const vram_step_options *o, vram_rules rules) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
-  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->threads = vram__device_threads(d->cc);
   d->rules = vram__rules_of_torch(rules);
   d->workspace[VRAM__CUBLAS] =
       d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
@@ -226,6 +235,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -240,7 +250,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -257,6 +267,33 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   }
 }
 
+/* What wraps the step, and what is known of its run: where it was in a run before. */
+static int vram__step_take_wrapper(vram__step *s) {
+  vram__wrapper w;
+  uint64_t bytes;
+  if (!s->o->parallel)
+    return VRAM_OK;
+  s->setup = (vram_phase_report *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                    VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!s->setup)
+    return VRAM_ERR_MEMORY;
+  if (s->nth == 1)
+    vram__memory_zero(s->setup, VRAM_SETUP_COUNT * sizeof *s->setup);
+  if (!vram__wrapper_of(s->o, &w))
+    return VRAM_OK;
+  bytes = w.bytes ? w.bytes(s->g, s->o) : 0;
+  s->wrapped = vram__memory_take(s->mem, &s->used, s->cap, sizeof w + bytes);
+  if (!s->wrapped)
+    return VRAM_ERR_MEMORY;
+  vram__memory_copy(s->wrapped, &w, sizeof w);
+  s->wrapper = (const vram__wrapper *)s->wrapped;
+  s->wrapped = (vram__wrapper *)s->wrapped + 1;
+  if (s->nth == 1)
+    vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
+  return VRAM_OK;
+}
+
 /* The arrays of a step; the leaves are where they were in a run before. */
 static int vram__step_take_arrays(vram__step *s) {
   const vram_graph *g = s->g;
@@ -268,6 +305,9 @@ static int vram__step_take_arrays(vram__step *s) {
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
+  s->failed = (uint8_t)vram__step_take_wrapper(s);
+  if (s->failed)
+    return s->failed;
   VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__calls_find(s);
@@ -318,12 +358,47 @@ static int vram__step_take_arrays(vram__step *s) {
   return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
 }
 
+/* The wrapper's constructor, or what it has from the step before. */
+static void vram__step_wrap(vram__step *s) {
+  const vram_phase phase = s->phase;
+  if (s->nth > 1) {
+    VRAM__WRAPPER_DO(s, restore);
+    return;
+  }
+  s->phase = VRAM_PHASE_WRAP;
+  s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
+  VRAM__WRAPPER_DO(s, construct);
+  s->phase = phase;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
+}
+
 /* Everything that is there before the first event. */
 static void vram__step_put_before(vram__step *s, int dry) {
+  vram_phase_report *const setup = s->setup;
   vram__forward_leave_out(s);
   if (s->failed)
     return;
-  vram__step_begin(s);
+  if (s->nth > 1)
+    s->setup = NULL; /* it was before */
+  vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
+  vram__setup_end(s, VRAM_SETUP_MODEL);
+  if (!s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__step_wrap(s);
   vram__in_backward_begin(s);
   vram__average_put(s);
   s->scaler = s->train && (s->amp == VRAM_F16 || s->g->nscaled) &&
@@ -337,6 +412,14 @@ static void vram__step_put_before(vram__step *s, int dry) {
   }
   vram__keep_before(s);
   vram__caches_before(s);
+  vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
+  vram__setup_end(s, VRAM_SETUP_WRAP);
+  if (s->o->parallel)
+    vram__step_put_inputs(s);
+  vram__setup_end(s, VRAM_SETUP_INPUTS);
+  s->setup = setup;
+  s->count.peak_event = s->count.before;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -362,8 +445,14 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
   if (run)
     run->optim = run->ntape;
-  if (s->train && !s->failed && !s->g->nstep)
-    vram__optim_now(s);
+  if (s->train && !s->failed && !s->g->nstep) {
+    VRAM__WRAPPER_DO(s, optimizing);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimized);
+  }
   if (s->train && !s->failed)
     vram__average_update(s);
   if (s->train && !s->failed && s->o->zero_grad_end)
@@ -406,11 +495,12 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   before.blocks = s->count.blocks;
   before.upper = s->count.blocks + s->count.extra;
   vram__memory_copy(s->r->before_category_bytes, before.category.of, sizeof before.category.of);
-  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
+  if (s->count.stop_at == s->count.before + 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
   vram__zero_grad(s);
+  VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
   if (s->train && last)
     vram__step_play_next(s, g, last, how);
@@ -439,11 +529,14 @@ static void vram__step_report(const vram__step *s) {
   allocated->lower -= less < allocated->lower ? less : allocated->lower;
   allocated->upper = count->peak_upper;
   allocated->expected = s->replay ? 0 : count->peak_expected;
-  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  r->pinned_bytes = vram__sum_or_overflow(r->pinned_bytes,
+                                          vram__product_or_overflow(r->inputs_bytes, s->o->pinned));
   vram__report_blocks_known(r, s->o, s->replay);
   r->peak_node = count->peak_node;
   r->peak_phase = count->peak_phase;
-  r->events = count->next_id + count->frees;
+  r->events = count->next_id + count->frees - count->before;
+  if (s->setup)
+    vram__memory_copy(r->setup, s->setup, sizeof r->setup);
   r->peak_event = count->peak_event;
   r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
@@ -460,11 +553,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -477,8 +572,9 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
   s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
-  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES);
+  s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -525,6 +621,8 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
+  if (vram__wrapper_refuses(g, o))
+    return vram__wrapper_refuses(g, o);
   if (vram__epoch_misuse(g, o))
     return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);

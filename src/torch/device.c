@@ -45,13 +45,13 @@ VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, u
   ((vram__replay *)user)->room += bytes;
 }
 
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream) {
   vram__replay *run = s->replay;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
     return 0;
-  r = vram__pool_get(&run->pool, bytes, 0, &x);
+  r = vram__pool_get(&run->pool, bytes, stream, &x);
   run->full = r == VRAM_ERR_LIMIT;
   run->oom = r == VRAM_ERR_MEMORY;
   if (run->oom && run->tight)
@@ -81,6 +81,7 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
   e.category = e.was = (vram_category)st->cat;
   e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
   e.bytes = st->bytes;
+  e.stream = st->stream;
   e.node = a == VRAM_ACTION_ALLOC ? s->node : st->node;
   s->o->event(s->o->user, &e);
 }

@@ -207,18 +207,12 @@ typedef struct vram__rules {
     int64_t rows, few_rows, block, nested_block;
   } four_bit;
 
-  /* What a process takes of a device beside PyTorch's allocator, in bytes. Measured of processes
-     that only have a context: T4 (torch 2.11) 105 MiB, RTX 3090 (2.7) 256, RTX 6000 Ada (2.10) 426.
-     The driver sets local memory aside for each thread that the multiprocessors can have (CUDA
-     programming guide, cudaLimitStackSize); the straight line through the three: 1,900 bytes a
-     thread and 29.75 MiB, at least 1.5 KiB a thread.
-     Kernels: with lazy loading (CUDA 11.7, torch 1.13 and newer) those that ran, on a T4 30 MiB
-     with cuBLAS and cuDNN. Without it all, by cc. CUDA 11, without cuDNN: V100 1014 MiB (torch
-     1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427 (1.8.2,
-     pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615 (1.8.2),
-     TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
+  /* Kernels that a process has on a device beside its bare context (vram__context_bare), in bytes,
+     without lazy loading (before CUDA 11.7, torch 1.13): all, by cc. CUDA 11, without cuDNN: V100
+     1014 MiB (torch 1.10), A100 998 (24 programs of GPUMemNet), RTX 3090 1228 (1.7.1) and 1427
+     (1.8.2, pytorch/pytorch#49877 and #55277); cuDNN is 347 more on an A100. CUDA 10: GTX 1080 615
+     (1.8.2), TITAN RTX 640 (1.4), RTX 2080 Ti 721 (1.6). */
   struct {
-    uint64_t thread_least, thread, driver, lazy_kernels;
     uint64_t eager_kernels[3]; /* before cc 8.0, of 8.0, of newer ones */
     uint64_t eager_least, eager_cudnn, cuda10_kernels, cuda10_least, all_kernels;
   } context;

@@ -11,7 +11,7 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
     if (a == VRAM_ACTION_ALLOC)
-      st->block = vram__replay_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes, st->stream);
     else
       vram__replay_put(s->replay, st->block);
   }
@@ -88,6 +88,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -124,6 +125,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */

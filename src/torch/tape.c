@@ -81,7 +81,7 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   old = st->fn;
   if (y->st) {
     st->fn = vram__grad_fn_index(s, f);
-    st->out = (uint16_t)i;
+    st->out = i & VRAM__MOST_OUTPUTS;
     st->req = 1;
     f->refs++;
   }

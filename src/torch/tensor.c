@@ -67,6 +67,7 @@ VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vr
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = from->off;
   st->out = 0;
+  st->stream = 0;
   st->fn = st->of = st->ver = 0;
   st->d = d;
   vram__slot_at(s, st->base)->srefs++;

@@ -14,12 +14,13 @@ typedef struct vram__storage {
   const vram_node *node;
   uint8_t cat;
   uint8_t saved : 1;
-  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;    /* requires_grad */
-  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
-  uint16_t out;       /* which output of fn */
-  uint32_t block;     /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;     /* requires_grad */
+  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;   /* which output of fn */
+  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -27,6 +28,9 @@ typedef struct vram__storage {
                       before it, + 1 */
   const vram_dims *d;
 } vram__storage;
+
+#define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
+#define VRAM__STREAMS 8          /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -60,7 +64,8 @@ struct vram__grad_fn {
   uint8_t flag;
   uint64_t aux;
   uint16_t kind, nin, nout;
-  uint8_t inner; /* aux is the record of an operation inside this one */
+  uint8_t inner;  /* aux is the record of an operation inside this one */
+  uint8_t hooked; /* the wrapper hears when its backward begins */
 };
 
 /* A slot's number is the eighth part of its place in the step's memory, as a record's is. 0 stands
@@ -150,7 +155,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(zero3_linear, zero3_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -241,11 +246,14 @@ typedef struct vram__keeps {
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t before;                      /* events before the step: of constructors */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -351,9 +359,17 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay; /* NULL: no replay */
-  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
-  vram__caches *caches; /* of a generation, or NULL */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
+  void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
+  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
+  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;             /* the number of this step in its run, as far as it is told */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -366,10 +382,13 @@ struct vram__step {
 
   const vram_node *node; /* that runs */
   vram_phase phase;
-  uint8_t cat; /* category of what is allocated now */
+  uint8_t cat;    /* category of what is allocated now, */
+  uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
+  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -433,9 +452,10 @@ enum {
   VRAM__TAPE_FREE,
   VRAM__TAPE_OWN,
   VRAM__TAPE_PHASE,
-  VRAM__TAPE_BRIEF,  /* taken and given back at once */
-  VRAM__TAPE_SEARCH, /* the same in the first step only */
-  VRAM__TAPE_BITS = 3
+  VRAM__TAPE_BRIEF,      /* taken and given back at once */
+  VRAM__TAPE_SEARCH,     /* the same in the first step only */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
+  VRAM__TAPE_BITS = 6    /* then the value */
 };
 
 /* versions.c */
@@ -448,7 +468,7 @@ VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes);
 VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes);
 VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
 VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes, uint32_t stream);
 VRAM__FN void vram__replay_get_briefly(vram__replay *run, uint64_t bytes);
 VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
@@ -468,6 +488,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -729,7 +750,7 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
   if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
-    vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
+    vram__tape_put(run, VRAM__TAPE_ALLOC | (uint32_t)st->stream << VRAM__TAPE_STREAM, st->bytes);
   run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
@@ -787,6 +808,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -861,7 +887,7 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = f->hooked = 0;
   f->aux = 0;
   s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
@@ -966,4 +992,27 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* bytes * (n - 1) / n */
+static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
+  return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
+}
+
+/* A call of torch.distributed among so many ranks on a tensor of these bytes: of all_gather its
+   output, of reduce_scatter its input. */
+static inline void vram__communicate(vram__step *s, vram_collective kind, uint64_t bytes,
+                                     uint64_t ranks) {
+  vram_communication *c = s->r->communication + kind;
+  uint64_t sent = bytes;
+  if (kind == VRAM_COLLECTIVE_ALL_REDUCE)
+    sent = 2 * vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_ALL_GATHER || kind == VRAM_COLLECTIVE_REDUCE_SCATTER ||
+           kind == VRAM_COLLECTIVE_ALL_TO_ALL)
+    sent = vram__of_others(bytes, ranks);
+  else if (kind == VRAM_COLLECTIVE_RECV)
+    sent = 0;
+  c->calls++;
+  c->bytes = vram__sum_or_overflow(c->bytes, bytes);
+  c->sent = vram__sum_or_overflow(c->sent, sent);
 }

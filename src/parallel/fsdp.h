@@ -1,0 +1,93 @@
+/* >>parallel/fsdp    what fully_shard keeps */
+#pragma once
+#include "parallel/parallel.h"
+#include "step/optim.h"
+
+/* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
+   all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
+   nothing is gathered, those that are left move up. */
+enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
+
+enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
+enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
+
+#define VRAM__FSDP_NONE UINT32_MAX
+
+typedef struct vram__fsdp_param {
+  const vram_param *p;
+  uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
+  uint32_t group;              /* 0: the root's */
+  vram_dtype dtype;            /* as stored */
+  uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  int64_t size[VRAM_MAX_AXES]; /* of the shard without */
+  uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
+  uint32_t shard;              /* slot, in the first step */
+  uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
+} vram__fsdp_param;
+
+/* A unit and what is gathered for it. */
+typedef struct vram__fsdp_group {
+  uint32_t first, end; /* of the parameters */
+  vram__unit_run run;  /* of nodes; the root has none */
+  const vram_value **in, **dropped;
+  uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
+  vram__tensor *given;    /* what the caller has of `in` while the unit runs */
+  uint8_t state, training;
+  uint8_t reshard;     /* vram_reshard */
+  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;       /* slot of the sharded gradients, */
+  uint32_t grad_block; /* and their block of the replay between two steps */
+  uint64_t grad_bytes; /* 0: no gradients */
+  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
+  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+} vram__fsdp_group;
+
+typedef struct vram__fsdp_hook { /* an output of group's forward pass */
+  uint32_t fn, group;
+} vram__fsdp_hook;
+
+typedef struct vram__fsdp {
+  vram__fsdp_param *param;
+  vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
+  uint32_t nparam, ngroup;
+  uint32_t *order; /* groups as their forward passes end: post_forward_order */
+  uint32_t norder;
+  vram__fsdp_hook *hook;
+  uint32_t nhook, hook_room;
+  uint32_t shards, copies, post; /* ranks; post: of reshard_after_forward=N */
+  uint32_t kept;                 /* slot: comm_ctx.all_gather_state */
+  uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
+  vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
+  vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
+  uint8_t offload;
+} vram__fsdp;
+
+static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
+
+static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+}
+
+/* On which stream the sharded gradients are that the optimizer finds. */
+static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype stored) {
+  return vram__fsdp_stream(d, d->copies > 1 && d->reduce && d->reduce != stored
+                                  ? VRAM__FSDP_ALL_REDUCE
+                                  : VRAM__FSDP_REDUCE);
+}
+
+/* fsdp.c */
+VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
+VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
+VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
+VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__fsdp_backward_end(vram__step *s);
+VRAM__FN void vram__fsdp_lasts(vram__step *s);
+VRAM__FN void vram__fsdp_optimized(vram__step *s);
+VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad);

@@ -1,0 +1,33 @@
+/* >>parallel    what wrappers of torch.distributed do around a step */
+#pragma once
+#include "step/step.h"
+
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
+
+/* What the nodes of a unit have in common. */
+typedef struct vram__unit_name {
+  vram__span span; /* the beginning of their names */
+  uint32_t round;  /* + 1: of the outermost loop; 0: none */
+} vram__unit_name;
+
+typedef struct vram__unit_run {
+  const vram_node *first, *last;
+  vram__unit_name name;
+  uint8_t is_unit; /* 0: between units */
+} vram__unit_run;
+
+/* units.c */
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
+
+/* fsdp_make.c */
+VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* deepspeed3.c */
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w);

@@ -1,0 +1,156 @@
+/* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
+#include "parallel/parallel.h"
+
+/* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
+   letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
+
+/* The end of the atom at p. */
+static const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}
+
+static int vram__pattern_in_set(const char *p, const char *end, char c) {
+  int in = 0, not_in = p < end && *p == '^';
+  for (p += not_in; p < end; p++) {
+    if (p + 2 < end && p[1] == '-') {
+      in |= c >= p[0] && c <= p[2];
+      p += 2;
+    } else
+      in |= c == *p;
+  }
+  return in != not_in;
+}
+
+static int vram__pattern_is(const char *p, const char *end, char c) {
+  if (*p == '[')
+    return vram__pattern_in_set(p + 1, end - 1, c);
+  if (*p == '\\' && end - p == 2)
+    return p[1] == 'd'   ? vram__digit(c)
+           : p[1] == 'w' ? vram__name_start(c) || vram__digit(c)
+                         : c == p[1];
+  return *p == '.' || *p == c;
+}
+
+/* How much of the name the alternative p..end takes; UINT32_MAX: it does not match. */
+static uint32_t vram__pattern_take(const char *p, const char *end, const char *s, uint32_t n) {
+  const char *atom;
+  uint32_t least = 1, most = 1, k, rest;
+  if (p == end)
+    return 0;
+  atom = vram__pattern_atom_end(p, end);
+  if (atom < end && (*atom == '*' || *atom == '+' || *atom == '?')) {
+    least = *atom == '+';
+    most = *atom == '?' ? 1 : n;
+  }
+  for (k = 0; k < most && k < n && vram__pattern_is(p, atom, s[k]);)
+    k++;
+  for (p = atom + (least != 1 || most != 1 || (atom < end && *atom == '+')); k + 1 > least; k--) {
+    rest = vram__pattern_take(p, end, s + k, n - k);
+    if (rest != UINT32_MAX)
+      return k + rest;
+    if (!k)
+      break;
+  }
+  return UINT32_MAX;
+}
+
+/* The same of all alternatives: the first that matches. */
+static uint32_t vram__pattern_match(vram_words pattern, const char *s, uint32_t n) {
+  const char *p = pattern.text, *const all = p + pattern.len, *end;
+  uint32_t taken;
+  for (;; p = end + 1) {
+    for (end = p; end < all && *end != '|'; end = vram__pattern_atom_end(end, all))
+      ;
+    taken = vram__pattern_take(p, end, s, n);
+    if (taken != UINT32_MAX || end >= all)
+      return taken;
+  }
+}
+
+/* ---- which unit a node belongs to */
+
+/* "encoder.layers.3" of "encoder.layers.3.norm": up to the first number that is a part of its own,
+   but not the first part. */
+static uint32_t vram__unit_prefix(vram__span label) {
+  uint32_t at = 0, begin;
+  while (at < label.len) {
+    if (label.text[at++] != '.')
+      continue;
+    for (begin = at; at < label.len && vram__digit(label.text[at]);)
+      at++;
+    if (at > begin && (at == label.len || label.text[at] == '.'))
+      return at;
+  }
+  return 0;
+}
+
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
+/* In a loop each of its rounds is a unit, whatever the names in it. */
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
+  const vram__span label = vram__node_label(vram__line_end_of(n));
+  const vram__round *round = n->round;
+  vram__unit_name name;
+  uint32_t taken;
+  name.span = vram__span_of(label.text, label.text);
+  name.round = 0;
+  if (vram__text_is(units.text, units.len, "root"))
+    return name;
+  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+    taken = vram__pattern_match(units, label.text, label.len);
+    name.span.len = taken == UINT32_MAX ? 0 : taken;
+    return name;
+  }
+  while (round && round->up)
+    round = round->up;
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
+    name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
+  return name;
+}
+
+static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
+  return a->round == b->round && a->span.len == b->span.len &&
+         vram__text_equal(a->span.text, b->span.text, a->span.len);
+}
+
+/* Lines that make nothing belong to what is before them. */
+static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
+
+/* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
+  vram__unit_run run;
+  vram__unit_name name;
+  run.first = n;
+  run.name.span = vram__span_of("", "");
+  run.name.round = 0;
+  if (!vram__unit_goes_on(n))
+    run.name = vram__unit_name_of(g, units, n);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
+    if (!vram__unit_goes_on(n->next)) {
+      name = vram__unit_name_of(g, units, n->next);
+      if (!vram__unit_is(&name, &run.name))
+        break;
+    }
+    n = vram__line_end_of(n->next);
+  }
+  run.is_unit = run.name.span.len || run.name.round;
+  return run;
+}

@@ -1,0 +1,177 @@
+/* What NCCL takes of a device, beside what others saw of it; equal ranks beside every rank played.
+   usage: test_ranks */
+#include "play.h"
+
+static void nccl_published(void) {
+  FILE *f = fopen("tests/golden/parallel/nccl.txt", "rb");
+  char line[300], calls[8];
+  int rows = 0;
+  if (!CHECK(f != NULL))
+    return;
+  while (fgets(line, sizeof line, f)) {
+    vram_step_options o;
+    vram_bounds nccl, context;
+    unsigned long cc, ranks, n, with_context;
+    unsigned long long low, high;
+    int uses;
+    if (*line == '#')
+      continue;
+    snprintf(test_where, sizeof test_where, "%.80s", line);
+    if (!CHECK(sscanf(line, "%lu %lu %7s %lu %llu %llu %lu", &cc, &ranks, calls, &n, &low, &high,
+                      &with_context) == 7))
+      continue;
+    memset(&o, 0, sizeof o);
+    o.cc = (uint32_t)cc;
+    uses = VRAM_NCCL_COLLECTIVES | (strchr(calls, 'a') ? VRAM_NCCL_ALL_TO_ALL : 0);
+    nccl = vram_nccl_communicator_bytes(o.cc, ranks, uses);
+    context = vram_context_bytes(&o, 0);
+    CHECK(nccl.lower <= nccl.expected && nccl.expected <= nccl.upper);
+    CHECK(n * nccl.lower + (with_context ? context.lower : 0) <= low);
+    CHECK(n * nccl.upper + (with_context ? context.upper : 0) >= high);
+    if (getenv("VERBOSE"))
+      printf("%s  context %.0f %.0f %.0f, NCCL %.0f %.0f %.0f MB\n", line,
+             (double)context.lower / 1e6, (double)context.expected / 1e6,
+             (double)context.upper / 1e6, (double)nccl.lower / 1e6, (double)nccl.expected / 1e6,
+             (double)nccl.upper / 1e6);
+    rows++;
+  }
+  fclose(f);
+  *test_where = 0;
+  EQUAL(rows, 7);
+}
+
+/* One communicator for each dim of the mesh that is used; nothing of a world of one. */
+static void nccl_of_meshes(void) {
+  static const char *const none[] = {"ddp=1", "fsdp2=1+tp=1", "pp=1"};
+  vram_step_options o;
+  vram_parallel p;
+  vram_bounds a, b, both;
+  size_t i;
+  memset(&o, 0, sizeof o);
+  EQUAL(vram_nccl_bytes(&o).upper, 0);
+  o.parallel = &p;
+  for (i = 0; i < sizeof none / sizeof *none; i++) {
+    CHECK(!vram_parallel_parse(none[i], &p, NULL));
+    EQUAL(vram_nccl_bytes(&o).upper, 0);
+  }
+  CHECK(!vram_parallel_parse("fsdp2=8", &p, NULL));
+  a = vram_nccl_bytes(&o);
+  CHECK(!vram_parallel_parse("tp=2", &p, NULL));
+  b = vram_nccl_bytes(&o);
+  CHECK(!vram_parallel_parse("fsdp2=8+tp=2", &p, NULL));
+  both = vram_nccl_bytes(&o);
+  EQUAL(both.lower, a.lower + b.lower);
+  EQUAL(both.expected, a.expected + b.expected);
+  CHECK(both.upper > a.upper + b.upper);
+  o.cc = 89; /* no NVLink: buffers may lie on the host */
+  EQUAL(vram_nccl_bytes(&o).lower, 0);
+  CHECK(vram_nccl_bytes(&o).upper < both.upper);
+  p.pp = 4000000000u;
+  p.ep = 4000000000u;
+  CHECK(vram_nccl_bytes(&o).upper > both.upper);
+}
+
+/* ---- classes of equal ranks, beside every rank played ---- */
+
+static const char odd[] = "dim N=3\n"
+                          "input x f32 [N,50]\n"
+                          "linear a x out_features=13\n"
+                          "relu b a inplace=1\n"
+                          "linear c b out_features=29\n"
+                          "relu d c inplace=1\n"
+                          "linear e d out_features=7\n"
+                          "cross_entropy loss e\n";
+
+static int same_report(const vram_report *a, const vram_report *b) {
+  return !memcmp(a->phase, b->phase, sizeof a->phase) && a->params_bytes == b->params_bytes &&
+         a->gradients_bytes == b->gradients_bytes && a->optimizer_bytes == b->optimizer_bytes &&
+         a->peak_requested_bytes == b->peak_requested_bytes &&
+         a->peak_reserved_bytes == b->peak_reserved_bytes &&
+         !memcmp(a->communication, b->communication, sizeof a->communication);
+}
+
+/* Each rank of the world is in one class alone and takes what the class's first one takes; ranks of
+   two classes need not differ. Returns the number of classes; 0: such a world is not played. */
+static uint32_t every_rank(const char *text, const char *spec) {
+  vram_rank_class *list = NULL;
+  vram_report *report;
+  vram_step_options o;
+  vram_pool_options pool;
+  vram_parallel p;
+  vram_graph g;
+  vram_error e;
+  const uint64_t need = vram_graph_parse_bytes(text, strlen(text), NULL, 0);
+  void *mem = malloc((size_t)need), *scratch;
+  uint64_t bytes, sum = 0;
+  uint32_t n = 0, m = 0, i, rank, world;
+  snprintf(test_where, sizeof test_where, "%s", spec);
+  vram_graph_init(&g, mem, need);
+  CHECK(!vram_graph_parse(&g, text, strlen(text), NULL, 0, &e) &&
+        !vram_parallel_parse(spec, &p, &e));
+  memset(&o, 0, sizeof o);
+  memset(&pool, 0, sizeof pool);
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_adamw;
+  o.parallel = &p;
+  o.replay = &pool;
+  bytes = vram_parallel_classes_bytes(&g, &p);
+  scratch = test_scratch(bytes);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes - 1, NULL, 0, &n), VRAM_ERR_MEMORY);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes, NULL, 0, &n), VRAM_OK);
+  list = (vram_rank_class *)malloc(n * sizeof *list);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes, list, n, &m), VRAM_OK);
+  EQUAL(m, n);
+  free(scratch);
+  world = (uint32_t)vram_parallel_world(&p);
+  report = (vram_report *)malloc(world * sizeof *report);
+  bytes = vram_step_bytes(&g, &o);
+  scratch = test_scratch(bytes);
+  for (rank = 0; rank < world; rank++) {
+    p.rank = rank;
+    if (!CHECK(!vram_step(&g, &o, scratch, bytes, report + rank, &e)))
+      printf("%s\n", e.text);
+  }
+  for (i = 0; i < n; i++) {
+    uint64_t alike = 0;
+    sum += list[i].ranks;
+    CHECK(list[i].rank <= list[i].last && (!i || list[i].rank > list[i - 1].rank));
+    for (rank = 0; rank < world; rank++)
+      alike += same_report(report + rank, report + list[i].rank) != 0 ? 1u : 0u;
+    CHECK(alike >= list[i].ranks);
+    CHECK(same_report(report + list[i].rank, report + list[i].last));
+    for (m = 0; m < i; m++) /* as many classes as differ, but for what no figure shows */
+      CHECK(!same_report(report + list[i].rank, report + list[m].rank) ||
+            p.wrapper != VRAM_WRAPPER_ZERO1);
+  }
+  EQUAL(sum, world);
+  *test_where = 0;
+  free(list);
+  free(report);
+  free(scratch);
+  free(mem);
+  return n;
+}
+
+static void classes_of_worlds(void) {
+  EQUAL(every_rank(odd, "fsdp2=1"), 1);
+  EQUAL(every_rank(odd, "fsdp2=2"), 2);
+  EQUAL(every_rank(odd, "fsdp2=5"), 3); /* 13: 3 3 3 3 1, 29: 6 6 6 6 5, 7: 2 2 2 1 0 */
+  EQUAL(every_rank(odd, "fsdp2=7"), 3); /* 2 ... 2 1, 5 5 5 5 5 4 0 */
+  EQUAL(every_rank(odd, "fsdp2=64"), 4);
+  EQUAL(every_rank(odd, "hsdp=3x5"), 3);
+  EQUAL(every_rank(odd, "ddp=6"), 1);
+  EQUAL(every_rank(odd, "zero1=2"), 2);
+  EQUAL(every_rank(odd, "zero1=4"), 4);
+  EQUAL(every_rank(odd, "zero1=9"), 7); /* six parameters, and ranks without any */
+  every_rank(odd, "ds1=3");
+  every_rank(odd, "ds2=7");
+  every_rank(odd, "ds1=5,round_robin_gradients=1");
+  EQUAL(every_rank(odd, "ds3=5"), 1);
+}
+
+int main(void) {
+  nccl_published();
+  nccl_of_meshes();
+  classes_of_worlds();
+  return test_done("test_ranks");
+}
