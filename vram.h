@@ -13445,6 +13445,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -14302,7 +14303,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -14338,8 +14339,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
@@ -38719,7 +38720,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -38768,12 +38769,41 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -38787,8 +38817,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -38796,6 +38827,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
@@ -45265,10 +45300,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -45305,8 +45336,9 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
     if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+      l->grad_dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch)
+                       ? own
+                       : wait;
   }
 }
 
