@@ -1902,6 +1902,7 @@
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -3803,6 +3804,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
+
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
+   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -44868,6 +44874,24 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   }
   run.is_unit = run.name.span.len || run.name.round;
   return run;
+}
+
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    vram__unit_run run = vram__units_run(g, units, n);
+    const vram_node *last = run.first;
+    for (n = run.first; n != run.last->next; n = n->next)
+      last = n->op < VRAM_OP_COUNT ? n : last;
+    if (run.is_unit && count < cap) {
+      list[count].first = run.first;
+      list[count].last = last;
+    }
+    count += run.is_unit;
+  }
+  return count;
 }
 
 /* >>parallel/fsdp    what fully_shard keeps */
