@@ -198,15 +198,16 @@ static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
   return slot;
 }
 
-/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
-static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+/* The gradient of parameter i lies in its bucket from now on. */
+static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
   const vram__ddp_bucket *b = d->bucket + d->in[i];
   vram__leaf *l = s->leaf.at + i;
   const vram__tensor old = l->grad;
   l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
   l->grad.dt = (vram_dtype)l->dt;
-  return old;
+  if (old.d)
+    vram__tensor_release(s, old);
 }
 
 /* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
@@ -218,7 +219,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (d->in[i] == k && s->leaf.at[i].grad.d)
-        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+        vram__ddp_into_bucket(s, i);
   }
 }
 
@@ -318,24 +319,22 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   vram__slot_release(s, slot);
 }
 
-/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
-static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+/* Reducer::mark_variable_ready */
+static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   vram__ddp *d = vram__ddp_of(s);
-  vram__tensor old = vram__tensor_none();
   if (d->ready[i]) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "DistributedDataParallel: expected to mark a variable ready only once: a "
                       "parameter is used in several reentrant backward passes (expected "
                       "static_graph=1)");
-    return old;
+    return;
   }
   d->ready[i] = 1;
   if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-    old = vram__ddp_into_bucket(s, i);
+    vram__ddp_into_bucket(s, i);
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
-  return old;
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -346,7 +345,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
   for (i = 0; i < d->n && !s->failed; i++)
     if (d->ready[i] == VRAM__DDP_UNUSED) {
       d->ready[i] = 0;
-      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+      vram__ddp_mark_ready(s, i);
     }
 }
 
@@ -361,7 +360,6 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  vram__tensor old;
   if (!d->expects)
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
@@ -372,8 +370,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   }
   if (!d->marked)
     vram__ddp_mark_unused(s);
-  old = vram__ddp_mark_ready(s, i);
-  vram__tensor_release(s, old); /* autograd holds it up to here */
+  vram__ddp_mark_ready(s, i);
 }
 
 /* Reducer::delay_all_reduce: all of the first step of a static graph. */
@@ -384,7 +381,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+      vram__ddp_into_bucket(s, i);
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
@@ -567,7 +564,8 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;

@@ -26,7 +26,7 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
 }
 
 /* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
-static void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
   const int64_t size = (int64_t)numel;
   vram__tensor x = vram__tensor_none();
   x.d = vram__dims_in(s, 1, &size, NULL);

@@ -3,10 +3,10 @@
 #include "step/step.h"
 
 /* ddp.c */
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* zero.c */
-VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
@@ -28,3 +28,6 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* deepspeed3.c */
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w);

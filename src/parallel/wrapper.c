@@ -8,14 +8,17 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 0;
   switch (o->parallel->wrapper) {
   case VRAM_WRAPPER_DDP:
-    vram__ddp_hooks(w);
+    vram__ddp_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_ZERO1:
-    vram__zero_hooks(w);
+    vram__zero_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
     vram__ds_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_DS3:
+    vram__ds3_hooks(w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);

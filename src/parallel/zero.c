@@ -11,28 +11,28 @@ typedef struct vram__zero {
   uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
 } vram__zero;
 
-static vram__wrapper vram__zero_ddp(void) {
+static vram__wrapper vram__zero_ddp(const vram_step_options *o) {
   vram__wrapper w;
   vram__memory_zero(&w, sizeof w);
-  vram__ddp_hooks(&w);
+  vram__ddp_hooks(o, &w);
   return w;
 }
 
 static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
 }
 
 /* The elements and the rank are compared by heaps; buckets of parameters. */
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
          (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
 static vram__zero *vram__zero_of(const vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
   return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
 }
@@ -41,7 +41,7 @@ static vram__zero *vram__zero_of(const vram__step *s) {
 static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p, *first = NULL;
   const vram_parallel *par = o->parallel;
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   for (p = g->param_first; p; p = p->next) {
     if (p->kind != VRAM__PARAM)
       continue;
@@ -217,20 +217,20 @@ static void vram__zero_restore_buckets(vram__step *s) {
 /* ---- around a step */
 
 static void vram__zero_construct(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.construct(s);
   if (!s->failed)
     vram__zero_partition(s);
 }
 
 static void vram__zero_restore(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.restore(s);
   vram__zero_restore_buckets(s);
 }
 
-VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
-  vram__ddp_hooks(w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
   w->work = vram__zero_work;
   w->refuses = vram__zero_refuses;

@@ -191,8 +191,11 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag)
+    else if (f->flag) {
       vram__backward_record(s, f);
+      if (f->hooked && s->wrapper->recorded && !s->failed)
+        s->wrapper->recorded(s, at);
+    }
   }
 }
 

@@ -16,7 +16,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  const uint64_t undone = vram__undone(s);
   r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;

@@ -219,6 +219,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+    s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
 
@@ -226,6 +228,8 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
+  if (s->wrapper && s->wrapper->node_end && n->nparam)
+    s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -252,7 +256,8 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
+                      (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {

@@ -443,7 +443,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
     VRAM__WRAPPER_DO(s, optimizing);
-    vram__optim_now(s);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
@@ -546,11 +549,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -565,7 +570,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);

@@ -59,6 +59,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -69,16 +70,20 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
-                                                           units of them are calls */
-  void (*forward_end)(vram__step *s);                   /* and behind it */
+  void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
+                                                            units of them are calls */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_end)(vram__step *s, const vram_node *n);
+  void (*forward_end)(vram__step *s);         /* and behind it */
   void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*recorded)(vram__step *s, uint32_t fn);       /* and behind it */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
   void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 

@@ -63,7 +63,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -109,7 +109,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;

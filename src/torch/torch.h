@@ -156,7 +156,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(zero3_linear, zero3_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -389,6 +389,7 @@ struct vram__step {
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;        /* the model's in this run, */
   vram_dtype buffers;      /* and its buffers' */
+  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -808,6 +809,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
