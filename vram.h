@@ -13521,7 +13521,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(zero3_linear, zero3_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13754,6 +13754,7 @@ struct vram__step {
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
   vram_dtype dtype;        /* the model's in this run, */
   vram_dtype buffers;      /* and its buffers' */
+  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -14173,6 +14174,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -17208,21 +17214,19 @@ static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
   return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
 }
 
-/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
-static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
-                                                      vram__tensor *t) {
-  if (t->d && l->grad.d)
-    vram__tensor_release(s, *t);
-  else if (t->d) {
-    if (!vram__gradient_can_take(s, l, t)) {
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. Hooks come
+   behind it: what arrived, of which a handle is returned, lives as long. */
+static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                              vram__tensor *t) {
+  const vram__tensor arrived = *t;
+  if (t->d && !l->grad.d) {
+    if (!vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
-      vram__tensor_release(s, *t);
-    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
+    else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
-      vram__tensor_release(s, *t);
-    } else
-      l->grad = *t;
+    else
+      l->grad = vram__tensor_retain(s, *t);
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
@@ -17231,6 +17235,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
+  return arrived;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
@@ -17240,9 +17245,12 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
       b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
       l >= s->leaf.at + s->leaf.count) {
-    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    const vram__tensor arrived =
+        vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
       s->leaf.accumulated(s, l);
+    if (arrived.d)
+      vram__tensor_release(s, arrived);
     return;
   }
   l->grad = *t;
@@ -25714,12 +25722,71 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__linear_shared(s, f, to);
 }
 
+/* LinearFunctionForZeroStage3.forward (deepspeed/runtime/zero/linear.py); b.d NULL: without bias */
+static vram__tensor vram__zero3_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                       vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor in[3], wt, y;
+  vram__grad_fn *f;
+  in[0] = x;
+  in[1] = w;
+  in[2] = b;
+  f = vram__tape_record(s, VRAM__K_zero3_linear, in, b.d ? 3 : 2, 1, 2);
+  s->grad = 0;
+  wt = vram__torch_swap(s, w, 0, 1);
+  if (b.d && x.d->ndim == 2)
+    y = vram__torch_addmm(s, b, x, wt, 0);
+  else
+    y = vram__torch_matmul(s, x, wt);
+  vram__tensor_release(s, wt);
+  s->grad = grad;
+  if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, w);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* x as a matrix: a copy where it does not lie so. */
+static vram__tensor vram__zero3_fold(vram__step *s, vram__tensor x) {
+  int64_t fold[2];
+  fold[1] = x.d->v[x.d->ndim - 1];
+  fold[0] = (int64_t)x.d->numel / (fold[1] ? fold[1] : 1);
+  return vram__tensor_reshape(s, x, 2, fold);
+}
+
+/* Its backward: the gradients of input, weight and bias, in this order. */
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor a, b;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    if (!vram__input_wanted(f, i))
+      continue;
+    a = vram__zero3_fold(s, g);
+    b = i ? vram__zero3_fold(s, VRAM__SAVED(f)[0]) : vram__tensor_none();
+    to[i] = vram__tensor_empty(s, vram__input_dims(s, f, i, NULL), g.dt);
+    vram__blas_workspace(s, VRAM__CUBLAS);
+    if (b.d)
+      vram__tensor_release(s, b);
+    vram__tensor_release(s, a);
+  }
+  if (f->nin > 2 && vram__input_wanted(f, 2)) {
+    a = vram__zero3_fold(s, g);
+    to[2] = vram__tensor_sum(s, a, 1, 0, g.dt);
+    vram__tensor_release(s, a);
+  }
+}
+
 /* Linear.cpp, linear; b.d NULL: without bias */
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b) {
   vram__tensor a[3], wt, p, y;
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
+  if (s->zero3_linear && !s->amp)
+    return vram__zero3_linear(s, x, w, b);
   a[0] = x;
   a[1] = w;
   a[2] = b;
@@ -25791,7 +25858,7 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
-  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
@@ -36754,6 +36821,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -36764,16 +36832,20 @@ typedef struct vram__wrapper {
   void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
   void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s, const vram_node *end); /* the module's nodes up to `end`, where
-                                                           units of them are calls */
-  void (*forward_end)(vram__step *s);                   /* and behind it */
+  void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
+                                                            units of them are calls */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_end)(vram__step *s, const vram_node *n);
+  void (*forward_end)(vram__step *s);         /* and behind it */
   void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
+  void (*recorded)(vram__step *s, uint32_t fn);       /* and behind it */
   void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
   void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
@@ -38866,8 +38938,11 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag)
+    else if (f->flag) {
       vram__backward_record(s, f);
+      if (f->hooked && s->wrapper->recorded && !s->failed)
+        s->wrapper->recorded(s, at);
+    }
   }
 }
 
@@ -39137,6 +39212,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+    s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
 
@@ -39144,6 +39221,8 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
+  if (s->wrapper && s->wrapper->node_end && n->nparam)
+    s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -39170,7 +39249,8 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
+                      (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
@@ -40255,7 +40335,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  const uint64_t undone = s->count.undone_at == s->count.next_id ? s->count.undone : 0;
+  const uint64_t undone = vram__undone(s);
   r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
@@ -41094,7 +41174,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -41140,7 +41220,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->optimizing) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
@@ -42240,7 +42320,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -42263,12 +42346,15 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
   return r ? r
            : vram__step_run(g, o, scratch, scratch_bytes, report, s,
-                            vram__run_after(s) |
-                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -43000,7 +43086,10 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
     VRAM__WRAPPER_DO(s, optimizing);
-    vram__optim_now(s);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
@@ -43103,11 +43192,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -43122,7 +43213,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -43402,10 +43493,10 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
 /* ddp.c */
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w);
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* zero.c */
-VRAM__FN void vram__zero_hooks(vram__wrapper *w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
 
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
@@ -43427,6 +43518,9 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* deepspeed3.c */
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w);
 
 /* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
@@ -44096,15 +44190,16 @@ static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
   return slot;
 }
 
-/* The gradient of parameter i lies in its bucket from now on; returns what it was before. */
-static vram__tensor vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+/* The gradient of parameter i lies in its bucket from now on. */
+static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
   const vram__ddp_bucket *b = d->bucket + d->in[i];
   vram__leaf *l = s->leaf.at + i;
   const vram__tensor old = l->grad;
   l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
   l->grad.dt = (vram_dtype)l->dt;
-  return old;
+  if (old.d)
+    vram__tensor_release(s, old);
 }
 
 /* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
@@ -44116,7 +44211,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (d->in[i] == k && s->leaf.at[i].grad.d)
-        vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+        vram__ddp_into_bucket(s, i);
   }
 }
 
@@ -44216,24 +44311,22 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   vram__slot_release(s, slot);
 }
 
-/* Reducer::mark_variable_ready, for which the caller releases what it returns. */
-static vram__tensor vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+/* Reducer::mark_variable_ready */
+static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   vram__ddp *d = vram__ddp_of(s);
-  vram__tensor old = vram__tensor_none();
   if (d->ready[i]) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
                       "DistributedDataParallel: expected to mark a variable ready only once: a "
                       "parameter is used in several reentrant backward passes (expected "
                       "static_graph=1)");
-    return old;
+    return;
   }
   d->ready[i] = 1;
   if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-    old = vram__ddp_into_bucket(s, i);
+    vram__ddp_into_bucket(s, i);
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
-  return old;
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -44244,7 +44337,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
   for (i = 0; i < d->n && !s->failed; i++)
     if (d->ready[i] == VRAM__DDP_UNUSED) {
       d->ready[i] = 0;
-      vram__tensor_release(s, vram__ddp_mark_ready(s, i));
+      vram__ddp_mark_ready(s, i);
     }
 }
 
@@ -44259,7 +44352,6 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  vram__tensor old;
   if (!d->expects)
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
@@ -44270,8 +44362,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   }
   if (!d->marked)
     vram__ddp_mark_unused(s);
-  old = vram__ddp_mark_ready(s, i);
-  vram__tensor_release(s, old); /* autograd holds it up to here */
+  vram__ddp_mark_ready(s, i);
 }
 
 /* Reducer::delay_all_reduce: all of the first step of a static graph. */
@@ -44282,7 +44373,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
-      vram__tensor_release(s, vram__ddp_into_bucket(s, i));
+      vram__ddp_into_bucket(s, i);
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
@@ -44465,7 +44556,8 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
-VRAM__FN void vram__ddp_hooks(vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
   w->refuses = vram__ddp_refuses;
@@ -44490,28 +44582,28 @@ typedef struct vram__zero {
   uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
 } vram__zero;
 
-static vram__wrapper vram__zero_ddp(void) {
+static vram__wrapper vram__zero_ddp(const vram_step_options *o) {
   vram__wrapper w;
   vram__memory_zero(&w, sizeof w);
-  vram__ddp_hooks(&w);
+  vram__ddp_hooks(o, &w);
   return w;
 }
 
 static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
 }
 
 /* The elements and the rank are compared by heaps; buckets of parameters. */
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
          (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
 static vram__zero *vram__zero_of(const vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
   return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
 }
@@ -44520,7 +44612,7 @@ static vram__zero *vram__zero_of(const vram__step *s) {
 static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p, *first = NULL;
   const vram_parallel *par = o->parallel;
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(o);
   for (p = g->param_first; p; p = p->next) {
     if (p->kind != VRAM__PARAM)
       continue;
@@ -44696,20 +44788,20 @@ static void vram__zero_restore_buckets(vram__step *s) {
 /* ---- around a step */
 
 static void vram__zero_construct(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.construct(s);
   if (!s->failed)
     vram__zero_partition(s);
 }
 
 static void vram__zero_restore(vram__step *s) {
-  const vram__wrapper ddp = vram__zero_ddp();
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
   ddp.restore(s);
   vram__zero_restore_buckets(s);
 }
 
-VRAM__FN void vram__zero_hooks(vram__wrapper *w) {
-  vram__ddp_hooks(w);
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
   w->work = vram__zero_work;
   w->refuses = vram__zero_refuses;
@@ -46020,14 +46112,17 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 0;
   switch (o->parallel->wrapper) {
   case VRAM_WRAPPER_DDP:
-    vram__ddp_hooks(w);
+    vram__ddp_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_ZERO1:
-    vram__zero_hooks(w);
+    vram__zero_hooks(o, w);
     return 1;
   case VRAM_WRAPPER_DS1:
   case VRAM_WRAPPER_DS2:
     vram__ds_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_DS3:
+    vram__ds3_hooks(w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
@@ -46112,9 +46207,13 @@ static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s-
 /* deepspeed.c */
 VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);
 
 /* deepspeed_reduce.c */
 VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
@@ -46128,6 +46227,7 @@ typedef struct vram__ds_scalars {
 VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel);
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
@@ -46155,11 +46255,6 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
   *slot = 0;
 }
 
-/* What another stream has used goes, and its memory when somebody allocates next. */
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__undone_add(s, slot);
-}
-
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
   uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
   vram__ds_free(s, &slot);
@@ -46172,7 +46267,7 @@ static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8
 }
 
 /* It was made before this step. */
-static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
   const int64_t size = (int64_t)k->bytes;
   k->slot = 0;
   if (!k->bytes)
@@ -46182,7 +46277,7 @@ static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
     vram__slot_at(s, k->slot)->block = k->block;
 }
 
-static void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
   k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
   if (!k->slot)
     k->bytes = 0;
@@ -46196,7 +46291,7 @@ static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) 
          64;
 }
 
-static const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p;
   for (p = g->param_first; p && p->kind != VRAM__PARAM;)
     p = p->next;
@@ -46221,7 +46316,7 @@ static void vram__ds_options(vram__step *s) {
 }
 
 /* The module is on the host until the engine moves it. */
-static void vram__ds_put(vram__step *s, vram__owned *o) {
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   (void)s;
   o->all[0] = o->all[1] = none;
@@ -46414,7 +46509,7 @@ VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
 }
 
 /* A number that is multiplied or divided by another one, which is no tensor. */
-static vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
   vram__grad_fn *f;
   vram__tensor y;
   s->grad = 1;
@@ -46584,7 +46679,7 @@ static void vram__ds_reduce_bucket(vram__step *s) {
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
     if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
@@ -46652,7 +46747,7 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
     vram__ds_gradients_list(s);
   for (i = 0; i < 2; i++) {
     if (d->used[i])
-      vram__ds_free_late(s, d->bucket[i]);
+      vram__undone_add(s, d->bucket[i]);
     vram__ds_free(s, &d->bucket[i]);
     d->used[i] = 0;
   }
@@ -46695,7 +46790,7 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
 }
 
 /* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
-static void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
   const int64_t size = (int64_t)numel;
   vram__tensor x = vram__tensor_none();
   x.d = vram__dims_in(s, 1, &size, NULL);
@@ -46867,6 +46962,1045 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   if (d->dtype != VRAM_F32)
     vram__ds_briefly(s, 4 * part);
   vram__ds_let_go(s, f);
+}
+
+/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+
+/* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
+typedef struct vram__ds3_param {
+  uint64_t part;   /* elements of a rank's shard, */
+  uint64_t real;   /* and of this rank's without padding */
+  uint32_t whole;  /* slot: gathered; 0: only the shard is there */
+  uint32_t block;  /* of the replay: whole, between two steps */
+  uint32_t gather; /* + 1: which all_gather is to be waited for; 0: none */
+  uint32_t active; /* modules that run and need it: ds_active_sub_modules */
+  uint32_t group;  /* of the optimizer */
+  int64_t recent;  /* __most_recent_step_id_param_fetched_for */
+  uint8_t available, persists, value, listed;
+  uint8_t stream; /* on which it was gathered */
+} vram__ds3_param;
+
+/* An all_gather that somebody waits for. */
+typedef struct vram__ds3_gather {
+  uint32_t flat; /* slot of what several parameters came in; 0: a single one */
+  uint32_t left; /* parameters that have not been waited for; 0: this place is free */
+  uint8_t done;
+} vram__ds3_gather;
+
+/* A module with parameters whose forward or backward begins: a node, and how many modules without
+   any began before it. */
+typedef struct vram__ds3_call {
+  const vram_node *n;
+  uint32_t before, step;
+} vram__ds3_call;
+
+enum { VRAM__DS3_INVALID, VRAM__DS3_RECORD, VRAM__DS3_COMPLETE }; /* ZeRoTraceMode */
+
+typedef struct vram__ds3 {
+  vram__ds ds; /* ds.param: all parameters, frozen ones too */
+  vram__ds3_param *at;
+  vram__ds3_gather *gather;
+  uint32_t *by_index;       /* of a vram_param */
+  uint32_t *list;           /* scratch: parameters */
+  const vram_node **active; /* modules whose backward has begun */
+  uint32_t nactive, active_room;
+  const vram_node *pending; /* one whose backward has ended when the next one begins */
+  vram__ds3_call *call;
+  uint32_t ncall, call_room;
+  uint8_t mode;
+  uint32_t step;               /* __step_id */
+  uint32_t queue, queue_param; /* the next of __param_queue: a call, parameters of it passed + 1 */
+  uint64_t available;          /* __n_available_params */
+  const vram_node *last;       /* the module before */
+  uint64_t groups_part;        /* elements of all shards that are trained */
+  uint32_t ngroup;
+  int64_t *group_part; /* of each group of the optimizer */
+  uint32_t norms_total;
+} vram__ds3;
+
+static inline vram__ds3 *vram__ds3_of(const vram__step *s) { return (vram__ds3 *)s->wrapped; }
+
+/* deepspeed3_gather.c */
+VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after);
+VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k);
+VRAM__FN void vram__ds3_reset(vram__step *s);
+VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_leftovers(vram__step *s);
+
+/* deepspeed3_reduce.c */
+VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds3_reduce(vram__step *s);
+VRAM__FN void vram__ds3_optimize(vram__step *s);
+VRAM__FN void vram__ds3_gather_persistent(vram__step *s);
+
+/* >>parallel/deepspeed3_gather    ZeRO stage 3: when parameters are gathered and released
+   (deepspeed/runtime/zero/partitioned_param_coordinator.py, partition_parameters.py) */
+
+/* Parameters that modules use in the order of their numbers: the first of n's behind `after` - 1;
+   VRAM__DS_NONE: none. */
+VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after) {
+  uint32_t best = VRAM__DS_NONE, i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->kind != VRAM__BUFFER) {
+      const uint32_t k = d->by_index[n->param[i]->index];
+      if (k >= after && k < best)
+        best = k;
+    }
+  return best;
+}
+
+#define VRAM__DS3_EACH(d, n, k)                                                                    \
+  for (k = vram__ds3_next(d, n, 0); k != VRAM__DS_NONE; k = vram__ds3_next(d, n, k + 1))
+
+static int vram__ds3_has_params(const vram__ds3 *d, const vram_node *n) {
+  return vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
+}
+
+/* Modules around n that are not around `last`: parts of the name, but lists of modules, whose
+   elements have numbers, are never called; and the root, if nothing came before. */
+static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *last) {
+  const vram__span a = vram__node_label(n);
+  vram__span b = {NULL, 0};
+  uint32_t i, same = 0, count = last == NULL;
+  if (last && last->round == n->round)
+    b = vram__node_label(last);
+  for (i = 0; i < a.len && i < b.len && a.text[i] == b.text[i]; i++)
+    if (a.text[i] == '.')
+      same = i;
+  for (i = same ? same + 1 : 0; i + 1 < a.len; i++)
+    count += a.text[i] == '.' && !vram__digit(a.text[i + 1]);
+  return count;
+}
+
+static uint8_t vram__ds3_stream(const vram__ds3 *d) { return d->ds.overlap ? 1 : 0; }
+
+static uint32_t vram__ds3_new(vram__step *s, uint64_t elements, uint8_t stream) {
+  const uint8_t old = s->stream;
+  uint32_t slot;
+  s->stream = stream;
+  slot = vram__ds_new(s, elements * vram__dtype_size(vram__ds_of(s)->dtype), VRAM_CATEGORY_PARAMS);
+  s->stream = old;
+  return slot;
+}
+
+/* ---- all_gather_coalesced, of n parameters of d->list */
+
+static void vram__ds3_upload(vram__step *s, uint32_t n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    d->ds.norms[i] = vram__ds3_new(s, d->at[d->list[i]].part, vram__ds3_stream(d));
+  while (n)
+    vram__ds_free(s, d->ds.norms + --n);
+}
+
+static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint8_t stream = vram__ds3_stream(d);
+  vram__ds3_gather *g = d->gather;
+  uint64_t part = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    part += d->at[d->list[i]].part;
+    d->available += d->ds.param[d->list[i]].numel;
+  }
+  for (i = 0; i < n && d->ds.ranks == 1; i++)
+    d->at[d->list[i]].available = 1; /* the shard is all of it */
+  if (!n || d->ds.ranks == 1)
+    return;
+  while (g->left)
+    g++;
+  g->done = 0;
+  g->left = n;
+  g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  if (s->o->parallel->offload_param)
+    vram__ds3_upload(s, n);
+  for (i = 0; i < n; i++) {
+    d->at[d->list[i]].gather = (uint32_t)(g - d->gather) + 1;
+    d->at[d->list[i]].stream = stream;
+  }
+  if (n == 1) {
+    d->at[d->list[0]].whole = g->flat;
+    g->flat = 0;
+  }
+}
+
+/* AllGatherCoalescedHandle.wait: each parameter gets a storage of its own. */
+static void vram__ds3_gather_end(vram__step *s, vram__ds3_gather *g) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  g->done = 1;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->at[k].gather == (uint32_t)(g - d->gather) + 1) {
+      if (g->flat)
+        d->at[k].whole = vram__ds3_new(s, d->ds.param[k].numel, d->at[k].stream);
+      d->at[k].available = 1;
+    }
+}
+
+static void vram__ds3_wait(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_gather *g = d->gather + d->at[k].gather - 1;
+  if (!d->at[k].gather)
+    return;
+  if (!g->done)
+    vram__ds3_gather_end(s, g);
+  d->at[k].gather = 0;
+  if (!--g->left)
+    vram__ds_free(s, &g->flat);
+}
+
+/* __release_param */
+VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_param *p = d->at + k;
+  if (!p->available || p->active)
+    return;
+  if (p->stream && p->whole)
+    vram__undone_add(s, p->whole);
+  vram__ds_free(s, &p->whole);
+  p->available = 0;
+  d->available -= d->ds.param[k].numel;
+}
+
+/* ---- the trace */
+
+/* The next parameter of __param_queue goes from it; VRAM__DS_NONE: it is empty. */
+static uint32_t vram__ds3_pop(vram__ds3 *d, uint32_t *step) {
+  uint32_t k;
+  for (; d->queue < d->ncall; d->queue++, d->queue_param = 0) {
+    k = vram__ds3_next(d, d->call[d->queue].n, d->queue_param);
+    if (k == VRAM__DS_NONE)
+      continue;
+    d->queue_param = k + 1;
+    *step = d->call[d->queue].step;
+    return k;
+  }
+  return VRAM__DS_NONE;
+}
+
+/* Parameters that come next are gathered, as many as go into a bucket and may live. */
+static void vram__ds3_prefetch(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const uint64_t live = o->stage3_max_live_parameters;
+  const uint64_t left = live > d->available ? live - d->available : 0;
+  const uint64_t most =
+      left < o->stage3_prefetch_bucket_size ? left : o->stage3_prefetch_bucket_size;
+  uint64_t numel = 0;
+  uint32_t n = 0, step = 0, k, i;
+  if (d->mode != VRAM__DS3_COMPLETE)
+    return;
+  while (numel < most && (k = vram__ds3_pop(d, &step)) != VRAM__DS_NONE) {
+    vram__ds3_param *p = d->at + k;
+    if (p->recent < (int64_t)step)
+      p->recent = step;
+    if (p->available || p->gather || p->listed)
+      continue;
+    p->listed = 1;
+    d->list[n++] = k;
+    numel += d->ds.param[k].numel;
+  }
+  for (i = 0; i < n; i++)
+    d->at[d->list[i]].listed = 0;
+  vram__ds3_gather_list(s, n);
+}
+
+static void vram__ds3_note_call(vram__step *s, const vram_node *n, uint32_t before) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_call *c = d->call + d->ncall;
+  if (d->mode != VRAM__DS3_RECORD)
+    return;
+  if (d->ncall == d->call_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  c->n = n;
+  c->before = before;
+  c->step = d->step + before;
+  d->ncall++;
+}
+
+/* fetch_sub_module of n, and of the modules without parameters before it */
+static void vram__ds3_fetch(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t before = vram__ds3_modules_between(n, d->last), k, count = 0, fresh = 0, step = 0;
+  d->last = n;
+  vram__ds3_note_call(s, n, before);
+  for (; before; before--) {
+    vram__ds3_prefetch(s);
+    d->step++;
+  }
+  VRAM__DS3_EACH(d, n, k) {
+    if (!d->at[k].available && !d->at[k].gather)
+      d->list[count++] = k;
+  }
+  vram__ds3_gather_list(s, count);
+  VRAM__DS3_EACH(d, n, k) {
+    d->at[k].active++;
+    vram__ds3_wait(s, k);
+    fresh += d->at[k].recent < (int64_t)d->step;
+  }
+  if (d->mode == VRAM__DS3_COMPLETE)
+    for (; fresh && (k = vram__ds3_pop(d, &step)) != VRAM__DS_NONE; fresh--)
+      d->at[k].recent = step;
+  vram__ds3_prefetch(s);
+  d->step++;
+}
+
+/* Is it used again by a module of the trace that comes soon? */
+static int vram__ds3_is_reused(const vram__step *s, uint32_t k) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t most = s->o->parallel->stage3_max_reuse_distance;
+  uint64_t seen = 0;
+  uint32_t lo = 0, hi = d->ncall, i;
+  while (lo < hi) { /* the first call at this step or behind it */
+    const uint32_t at = lo + (hi - lo) / 2;
+    if (d->call[at].step < d->step)
+      lo = at + 1;
+    else
+      hi = at;
+  }
+  for (; lo < d->ncall && seen < most; lo++)
+    VRAM__DS3_EACH(d, d->call[lo].n, i) {
+      if (i == k)
+        return 1;
+      seen += d->ds.param[i].numel;
+    }
+  return 0;
+}
+
+/* release_sub_module */
+static void vram__ds3_end(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  VRAM__DS3_EACH(d, n, k) {
+    vram__ds3_param *p = d->at + k;
+    if (p->active)
+      p->active--;
+    if (p->value)
+      continue; /* its module goes on */
+    if (d->mode != VRAM__DS3_COMPLETE ||
+        (!p->persists && p->recent <= (int64_t)d->step && !vram__ds3_is_reused(s, k)))
+      vram__ds3_release(s, k);
+  }
+}
+
+/* assert_ints_same_as_other_ranks */
+static void vram__ds3_compare_ints(vram__step *s, uint64_t count) {
+  vram__ds_briefly(s, 8);
+  vram__ds_briefly(s, 8 * count);
+}
+
+/* reset_step: a forward pass begins. */
+VRAM__FN void vram__ds3_reset(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t modules = 0, params = 0;
+  uint32_t i, k;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->at[k].gather) {
+      vram__ds3_wait(s, k);
+      vram__ds3_release(s, k);
+    }
+  for (i = 0; i < d->ncall; i++) {
+    modules += d->call[i].before + UINT64_C(1);
+    VRAM__DS3_EACH(d, d->call[i].n, k) params++;
+  }
+  if (d->mode != VRAM__DS3_COMPLETE)
+    vram__ds3_compare_ints(s, modules);
+  if (d->mode == VRAM__DS3_RECORD) {
+    vram__ds3_compare_ints(s, params);
+    vram__ds3_compare_ints(s, params);
+  }
+  if (d->mode != VRAM__DS3_COMPLETE)
+    d->mode++;
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->at[k].recent = INT64_MIN;
+    d->at[k].active = 0;
+  }
+  d->queue = d->queue_param = d->step = d->nactive = 0;
+  d->available = 0;
+  d->last = d->pending = NULL;
+}
+
+/* ---- hooks of modules */
+
+VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n) {
+  if (vram__ds3_has_params(vram__ds3_of(s), n))
+    vram__ds3_fetch(s, n);
+}
+
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t fn;
+  if (!vram__ds3_has_params(d, n))
+    return;
+  vram__ds3_end(s, n);
+  if (!s->grad || !n->nout || (vram__op_traits(n) & VRAM__OP_PARAM))
+    return;
+  fn = vram__tensor_fn(s, s->variable[s->name_of[n->out[0].index]].t);
+  if (vram__is_grad_fn(fn))
+    vram__grad_fn_at(s, fn)->hooked = 1;
+}
+
+static void vram__ds3_post_backward(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, k = 0;
+  d->pending = NULL;
+  for (i = 0; i < d->nactive; i++)
+    if (d->active[i] != n)
+      d->active[k++] = d->active[i];
+  d->nactive = k;
+  vram__ds3_end(s, n);
+}
+
+/* pre_sub_module_backward_function */
+VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_node *n = vram__grad_fn_at(s, fn)->node;
+  if (d->pending)
+    vram__ds3_post_backward(s, d->pending);
+  vram__ds3_fetch(s, n);
+  if (d->nactive < d->active_room)
+    d->active[d->nactive++] = n;
+}
+
+/* post_sub_module_backward_function: the gradient of the module's input is there, if it wants one.
+   Where an op is several records, that shows when the next module begins. */
+VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram__grad_fn *f = vram__grad_fn_at(s, fn);
+  const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
+  uint32_t i, leaves = 0, others = 0;
+  for (i = 0; i < f->nin; i++) {
+    leaves += (edge[i].fn & VRAM__LEAF) != 0;
+    others += vram__is_grad_fn(edge[i].fn);
+  }
+  if (leaves && others)
+    vram__ds3_post_backward(s, f->node);
+  else if (others)
+    d->pending = f->node;
+}
+
+/* release_backward_leftovers: modules whose input wants no gradient */
+VRAM__FN void vram__ds3_leftovers(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  if (d->pending)
+    vram__ds3_post_backward(s, d->pending);
+  while (d->nactive) {
+    const vram_node *n = d->active[--d->nactive];
+    VRAM__DS3_EACH(d, n, k) {
+      if (d->at[k].active)
+        d->at[k].active--;
+      if (!d->at[k].persists)
+        vram__ds3_release(s, k);
+    }
+  }
+}
+
+/* >>parallel/deepspeed3_reduce    ZeRO stage 3: gradients, and the optimizer's step
+   (deepspeed/runtime/zero/stage3.py, runtime/comm/coalesced_collectives.py) */
+
+static uint32_t vram__ds3_each(const vram__ds3 *d) { return vram__dtype_size(d->ds.dtype); }
+
+static uint32_t vram__ds3_new_gradient(vram__step *s, uint64_t bytes) {
+  return vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+}
+
+/* .grad = None of what the reduction's stream has used */
+static void vram__ds3_let_go(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t st = s->leaf.at[f->leaf].grad.st;
+  if (d->overlap && st)
+    vram__undone_add(s, st);
+  vram__ds_let_go(s, f);
+}
+
+/* ---- reduce_scatter_coalesced */
+
+/* Elements that ranks' parts of a gradient lack. */
+static uint64_t vram__ds3_lacking(const vram__ds3 *d, uint32_t k) {
+  return d->at[k].part * d->ds.ranks - d->ds.param[k].numel;
+}
+
+/* What fills them up: a tensor for each rank and gradient, as many as there is room for; then one
+   for all others. How many. */
+static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t rest = 0;
+  uint32_t i, n = 0;
+  for (i = 0; i < d->ds.nmember; i++) {
+    const uint32_t k = d->ds.member[i];
+    uint64_t lacking = vram__ds3_lacking(d, k);
+    for (; lacking && n + 1 < room; n++) {
+      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
+      lacking -= one;
+    }
+    rest += lacking;
+  }
+  if (rest)
+    slot[n++] = vram__ds3_new_gradient(s, rest * vram__ds3_each(d));
+  return n;
+}
+
+/* The parts of all gradients in one tensor, ordered by ranks; 0: a single gradient lies so. */
+static uint32_t vram__ds3_interleave(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t part = 0;
+  uint32_t i, n, flat;
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
+  for (i = 0; i < d->ds.nmember; i++)
+    part += d->at[d->ds.member[i]].part;
+  n = vram__ds3_pads(s, d->list, d->ds.nparam);
+  flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
+  while (n)
+    vram__ds_free(s, d->list + --n);
+  return flat;
+}
+
+/* __avg_scatter_contiguous_grads: all_reduce of the bucket, a copy that is scaled by 1, and copies
+   of parts that end before they are full. How many of these. */
+static uint32_t vram__ds3_all_reduce(vram__step *s, uint32_t *flat) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, n = 0;
+  *flat = vram__ds3_new_gradient(s, d->ds.elements * vram__ds3_each(d));
+  for (i = 0; i < d->ds.nmember; i++) {
+    const vram__ds3_param *p = d->at + d->ds.member[i];
+    if (p->real < p->part)
+      d->list[n++] = vram__ds3_new_gradient(s, p->part * vram__ds3_each(d));
+  }
+  return n;
+}
+
+/* _offload_grad_partition_at_boundary, and the gradient's way to the host. */
+static void vram__ds3_offload_gradient(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t real = d->at[k].real;
+  vram__ds_scalars x;
+  uint32_t mine = vram__ds3_new_gradient(s, real * vram__ds3_each(d));
+  vram__memory_zero(&x, sizeof x);
+  if (s->last_batch) {
+    x.slot[0] = vram__ds_norm(s, real);
+    vram__ds_say(s, &x, "b8 -a c8 -b");
+    d->ds.norms[k] = x.slot['c' - 'a'];
+    if (d->ds.dtype != VRAM_F32)
+      vram__ds_briefly(s, 4 * real);
+  }
+  vram__ds_free(s, &mine);
+}
+
+/* ---- __reduce_and_partition_ipg_grads */
+
+VRAM__FN void vram__ds3_reduce(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const uint8_t stream = s->stream;
+  uint32_t i, n = 0, flat = 0;
+  if (!d->ds.nmember)
+    return;
+  s->stream = d->ds.overlap ? 3 : 0;
+  if (d->ds.contiguous && d->ds.elements <= o->reduce_bucket_size && !d->ds.scatter)
+    n = vram__ds3_all_reduce(s, &flat);
+  else
+    flat = vram__ds3_interleave(s);
+  for (i = 0; i < d->ds.nmember; i++) {
+    const uint32_t k = d->ds.member[i];
+    if (d->ds.offload && d->at[k].real)
+      vram__ds3_offload_gradient(s, k);
+    vram__ds3_let_go(s, d->ds.param + k);
+  }
+  while (n)
+    vram__ds_free(s, d->list + --n);
+  vram__ds_free(s, &flat);
+  s->stream = stream;
+  d->ds.nmember = 0;
+  d->ds.elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  const uint32_t k = d->ds.by_leaf[l - s->leaf.at];
+  vram__ds_param *f = d->ds.param + k;
+  if (!l->grad.d)
+    return;
+  if (d->ds.elements + f->numel > most && d->ds.elements)
+    vram__ds3_reduce(s);
+  if (d->ds.contiguous && d->ds.elements + f->numel <= most)
+    vram__ds3_let_go(s, f); /* it lies in the bucket from here on */
+  d->ds.elements += f->numel;
+  d->ds.member[d->ds.nmember++] = k;
+}
+
+/* ---- the optimizer's step */
+
+/* get_grad_norm_direct of one group; its norm, of 8 bytes, stays. */
+static uint32_t vram__ds3_group_norm(vram__step *s, vram__ds_scalars *x, uint32_t group) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k, n = 0, stack, squares;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group)
+      d->ds.norms[n++] = vram__ds_norm(s, d->at[k].part);
+  stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &stack);
+  vram__ds_say(s, x, "c8");
+  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__ds_free(s, &squares);
+  vram__ds_say(s, x, "d8 a8 g1 -a h1 i1 j4 b8 e8 -b -d-c");
+  while (n)
+    vram__ds_free(s, d->ds.norms + --n);
+  vram__ds_say(s, x, "-g-h-i-j");
+  k = x->slot['e' - 'a'];
+  x->slot['e' - 'a'] = 0;
+  return k;
+}
+
+/* _get_norm_groups, combine_grad_norm_groups, is_invalid_grad_norm */
+static void vram__ds3_norms(vram__step *s, vram__ds_scalars *x) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  for (i = 0; i < d->ngroup; i++)
+    d->list[i] = vram__ds3_group_norm(s, x, i);
+  x->norm = 8 * (uint64_t)d->ngroup;
+  vram__ds_say(s, x, "an bn");
+  vram__ds_say(s, x, "c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k8 l8 m8 -l-a-j-k");
+  x->norm = 8;
+  vram__ds_invalid(s, x);
+}
+
+/* _prepare_fp32_grad_for_sub_group, unscale_and_clip_grads, _optimizer_step */
+static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t group) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t part = (uint64_t)d->group_part[group];
+  const int all = vram__ds3_each(d) == 4;
+  uint32_t k, n = 0, flat = 0, single;
+  for (k = 0; k < d->ds.nparam; k++)
+    n += d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group;
+  if (n > 1)
+    flat = vram__ds3_new_gradient(s, part * vram__ds3_each(d));
+  single = all ? flat : vram__ds3_new_gradient(s, part * 4);
+  if (!all)
+    vram__ds_free(s, &flat);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+  s->optim[0].numel = part;
+  s->optim[0].ndim = 1;
+  s->optim[0].size = d->group_part + group;
+  s->optim[0].dtype = VRAM_F32;
+  s->optim[0].rank = 0;
+  vram__optim_step_now(s, 1, 0);
+  vram__ds_free(s, &single);
+}
+
+/* complete_grad_norm_calculation_for_cpu_offload: what there is of it on the device. */
+static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k, first = 1;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.norms[k]) {
+      vram__ds_say(s, x, first ? "a8 b8 -a" : "a8 -a");
+      first = 0;
+    }
+  vram__ds_say(s, x, "c4 d4 -b a4 g1 -a h1 i1 j4 -g-h-i-j -d-c");
+  for (k = 0; k < d->ds.nparam; k++)
+    vram__ds_free(s, d->ds.norms + k);
+}
+
+/* all_gather of parameters that persist, not on a stream of its own */
+VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++) {
+    vram__ds3_param *p = d->at + k;
+    if (!p->persists)
+      continue;
+    if (d->ds.ranks > 1)
+      p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+    p->available = 1;
+    p->stream = 0;
+  }
+}
+
+/* DeepSpeedZeroOptimizer_Stage3.step */
+VRAM__FN void vram__ds3_optimize(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds_scalars x;
+  uint32_t k, before = d->ds.norm.slot;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 8;
+  for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
+    d->at[k].active = 0;
+    vram__ds3_release(s, k);
+  }
+  if (d->ds.offload) {
+    vram__ds3_norm_of_host(s, &x);
+    vram__ds3_gather_persistent(s);
+    return;
+  }
+  vram__ds3_norms(s, &x);
+  d->ds.norm.bytes = 8;
+  d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__ds3_group_step(s, &x, k);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__ds3_gather_persistent(s);
+  vram__ds_say(s, &x, "-m");
+  for (k = 0; k < d->ngroup; k++)
+    vram__ds_free(s, d->list + k);
+  vram__ds_free(s, &before);
+  s->r->optimizer_bytes += d->groups_part * 4;
+}
+
+/* >>parallel/deepspeed3    deepspeed.initialize with ZeRO stage 3 (deepspeed 0.19.8:
+   runtime/zero/stage3.py, partition_parameters.py, parameter_offload.py) */
+
+/* ---- before the run */
+
+static uint32_t vram__ds3_calls_room(const vram_graph *g) {
+  const vram_node *n;
+  uint32_t room = 0;
+  for (n = g->first; n; n = n->next)
+    if (n->nparam)
+      room += 2 + vram_node_recomputed(n);
+  return room;
+}
+
+static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ds_param) + sizeof(vram__ds3_param) +
+                        sizeof(vram__ds3_gather) + sizeof(int64_t) + 5 * sizeof(uint32_t);
+  const uint64_t again = o->ncheckpoint ? 2 : 1;
+  return sizeof(vram__ds3) + (uint64_t)g->nparam * each + 128 +
+         vram__ds3_calls_room(g) * again * (sizeof(vram__ds3_call) + sizeof(vram_node *));
+}
+
+static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_options *o) {
+  const char *why = vram__ds_refuses(g, o);
+  return why ? why
+         : o->parallel->offload_param && !o->parallel->offload_optimizer
+             ? "offload_param=cpu without offload_optimizer=cpu is not played"
+         : vram__adapt_prepares(g) ? "quantised weights under ZeRO stage 3 are not played"
+                                   : NULL;
+}
+
+static void vram__ds3_options(vram__step *s) {
+  if (s->o->parallel->bf16)
+    s->dtype = s->loaded = VRAM_BF16;
+  s->zero3_linear = 1; /* memory_efficient_linear */
+}
+
+/* Arrays behind the struct. */
+static void vram__ds3_arrays(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint32_t n = s->g->nparam, again = s->o->ncheckpoint ? 2 : 1;
+  d->call_room = d->active_room = vram__ds3_calls_room(s->g) * again;
+  d->group_part = (int64_t *)(void *)(d + 1);
+  d->ds.param = (vram__ds_param *)(void *)(d->group_part + n);
+  d->at = (vram__ds3_param *)(void *)(d->ds.param + n);
+  d->call = (vram__ds3_call *)(void *)(d->at + n);
+  d->active = (const vram_node **)(void *)(d->call + d->call_room);
+  d->gather = (vram__ds3_gather *)(void *)(d->active + d->active_room);
+  d->by_index = (uint32_t *)(void *)(d->gather + n);
+  d->list = d->by_index + n;
+  d->ds.by_leaf = d->list + n;
+  d->ds.member = d->ds.by_leaf + n;
+  d->ds.norms = d->ds.member + n;
+}
+
+static void vram__ds3_take_param(vram__ds3 *d, const vram_param *p, uint32_t *leaf,
+                                 uint64_t threshold) {
+  vram__ds_param *f = d->ds.param + d->ds.nparam;
+  vram__ds3_param *x = d->at + d->ds.nparam;
+  const uint64_t ranks = d->ds.ranks;
+  uint64_t begin;
+  f->p = p;
+  f->numel = p->d->numel;
+  f->leaf = VRAM__DS_NONE;
+  if (p->kind == VRAM__PARAM) {
+    f->leaf = (*leaf)++;
+    d->ds.by_leaf[f->leaf] = d->ds.nparam;
+  }
+  x->part = (f->numel + ranks - 1) / ranks;
+  begin = x->part * d->ds.rank < f->numel ? x->part * d->ds.rank : f->numel;
+  x->real = f->numel - begin < x->part ? f->numel - begin : x->part;
+  x->persists = f->numel <= threshold;
+  x->value = p->is_value;
+  d->by_index[p->index] = d->ds.nparam++;
+}
+
+/* _create_fp16_sub_groups */
+static void vram__ds3_groups(vram__ds3 *d, uint64_t most) {
+  uint64_t part = 0;
+  uint32_t k;
+  d->ngroup = 0;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.param[k].leaf != VRAM__DS_NONE) {
+      d->at[k].group = d->ngroup;
+      part += d->at[k].part;
+      d->groups_part += d->at[k].part;
+      d->group_part[d->ngroup] = (int64_t)part;
+      if (part >= most) {
+        d->ngroup++;
+        part = 0;
+      }
+    }
+  d->ngroup += part != 0;
+}
+
+static void vram__ds3_take(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  vram__ds3_arrays(s);
+  d->ds.stage = 3;
+  d->ds.ranks = o->dp;
+  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.dtype = s->dtype;
+  d->ds.overlap = o->overlap_comm;
+  d->ds.contiguous = o->contiguous_gradients;
+  d->ds.scatter = o->reduce_scatter;
+  d->ds.offload = o->offload_optimizer;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ds3_take_param(d, p, &leaf, o->stage3_param_persistence_threshold);
+  vram__ds3_groups(d, o->sub_group_size ? o->sub_group_size : 1);
+}
+
+/* What stays: shards, the optimizer's copy in fp32, the bucket, the gradients' parts, and what
+   nobody sees. */
+typedef struct vram__ds3_kept {
+  uint64_t bytes;
+  uint8_t cat;
+} vram__ds3_kept;
+
+enum { VRAM__DS3_KEPT = 6 };
+
+static void vram__ds3_stays(const vram__step *s, vram__ds3_kept *k) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype), part = d->groups_part;
+  const uint64_t bucket = vram__product_or_overflow(s->o->parallel->reduce_bucket_size, each);
+  k[0].bytes = d->ds.offload ? 0 : 1; /* inf_or_nan_tracker */
+  k[1].bytes = 4;                     /* what barriers reduce */
+  k[2].bytes = s->o->parallel->offload_param ? 0 : part * each;
+  k[3].bytes = d->ds.offload ? 0 : part * 4;
+  k[4].bytes = d->ds.contiguous ? bucket : 0;
+  k[5].bytes = d->ds.offload ? 0 : part * each;
+  k[0].cat = k[1].cat = VRAM_CATEGORY_OTHER;
+  k[2].cat = VRAM_CATEGORY_PARAMS;
+  k[3].cat = VRAM_CATEGORY_OPTIMIZER;
+  k[4].cat = k[5].cat = VRAM_CATEGORY_GRADIENTS;
+}
+
+static void vram__ds3_begin(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  uint32_t k;
+  for (k = 0; k < s->g->nparam; k++)
+    d->gather[k].left = 0;
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->at[k].gather = d->at[k].active = 0;
+    d->ds.norms[k] = 0;
+  }
+  d->ds.nmember = 0;
+  d->ds.elements = 0;
+  s->leaf.accumulated = vram__ds3_accumulated;
+  s->leaf.largest = d->groups_part * each;
+  s->r->params_bytes = d->groups_part * each;
+  if (s->o->parallel->offload_optimizer)
+    s->r->pinned_bytes += d->groups_part * (4 + each);
+  if (s->o->parallel->offload_param)
+    s->r->pinned_bytes += d->groups_part * each;
+}
+
+/* ---- the constructor */
+
+static uint32_t vram__ds3_whole(vram__step *s, uint32_t k, int padded) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t numel = padded ? d->at[k].part * d->ds.ranks : d->ds.param[k].numel;
+  return vram__ds_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+}
+
+/* Module.to(device), and a shard of each parameter in its place */
+static void vram__ds3_shard(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  const int stay = !s->o->parallel->offload_param;
+  const vram_param *p;
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++)
+    d->ds.norms[k] = vram__ds3_whole(s, k, 0);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->list[k] = stay ? vram__ds_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
+    vram__ds_free(s, d->ds.norms + k);
+  }
+}
+
+/* _create_fp32_partitions: each group's is cast, and copied. */
+static void vram__ds3_masters(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, cast = 0;
+  for (i = 0; i < d->ngroup; i++) {
+    const uint64_t bytes = (uint64_t)d->group_part[i] * 4;
+    if (d->ds.dtype != VRAM_F32)
+      cast = vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &cast);
+  }
+}
+
+static void vram__ds3_construct(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_kept kept[VRAM__DS3_KEPT];
+  uint64_t most = 0;
+  uint32_t i, k;
+  vram__ds3_take(s);
+  vram__ds3_stays(s, kept);
+  vram__ds3_shard(s);
+  if (kept[0].bytes)
+    vram__ds_new(s, kept[0].bytes, kept[0].cat);
+  i = vram__ds_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
+  vram__ds_new(s, kept[1].bytes, kept[1].cat);
+  vram__ds_free(s, &i);
+  for (k = 0; k < d->ds.nparam; k++) /* defragment */
+    if (d->ds.param[k].leaf != VRAM__DS_NONE)
+      vram__ds_free(s, d->list + k);
+  if (s->replay && !s->replay->taping && kept[2].bytes)
+    vram_pool_empty_cache(&s->replay->pool);
+  vram__ds_new(s, kept[2].bytes, kept[2].cat);
+  if (!d->ds.offload) {
+    vram__ds3_masters(s);
+    for (i = 0; i < d->ngroup; i++)
+      most = (uint64_t)d->group_part[i] > most ? (uint64_t)d->group_part[i] : most;
+  }
+  vram__ds_briefly(s, 1); /* barriers, and between them the gradient of a group */
+  if (most)
+    vram__ds_briefly(s, most * 4);
+  vram__ds_briefly(s, 1);
+  vram__ds_new(s, kept[4].bytes, kept[4].cat);
+  vram__ds_new(s, kept[5].bytes, kept[5].cat);
+  for (k = 0; k < d->ds.nparam && d->ds.ranks > 1; k++) { /* create_reduce_and_remove_grad_hooks */
+    uint32_t whole, mine = 0;
+    if (d->ds.param[k].leaf == VRAM__DS_NONE)
+      continue;
+    whole = vram__ds3_whole(s, k, 1);
+    if (!kept[2].bytes)
+      mine = vram__ds_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+    vram__ds_free(s, &mine);
+    vram__ds_free(s, &whole);
+  }
+  vram__ds3_begin(s);
+}
+
+/* Bytes that have been there since the constructor. */
+static void vram__ds3_there(vram__step *s, uint64_t bytes, uint8_t cat) {
+  vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                              cat);
+}
+
+static void vram__ds3_restore(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_kept kept[VRAM__DS3_KEPT];
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  const vram_param *p;
+  uint32_t i, k;
+  vram__ds3_stays(s, kept);
+  for (i = 0; i < VRAM__DS3_KEPT; i++)
+    if (i != 3)
+      vram__ds3_there(s, kept[i].bytes, kept[i].cat);
+  for (i = 0; i < d->ngroup && kept[3].bytes; i++)
+    vram__ds3_there(s, (uint64_t)d->group_part[i] * 4, kept[3].cat);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds3_there(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+  for (k = 0; k < d->ds.nparam; k++) {
+    vram__ds3_param *x = d->at + k;
+    vram__ds_kept again;
+    if (d->ds.param[k].leaf == VRAM__DS_NONE && kept[2].bytes)
+      vram__ds3_there(s, x->part * each, VRAM_CATEGORY_PARAMS);
+    x->available = x->persists;
+    x->whole = 0;
+    if (!x->persists || d->ds.ranks == 1)
+      continue;
+    again.bytes = x->part * d->ds.ranks * each;
+    again.block = x->block;
+    vram__ds_keep_again(s, &again, VRAM_CATEGORY_PARAMS);
+    x->whole = again.slot;
+    x->stream = 0;
+  }
+  vram__ds_keep_again(s, &d->ds.norm, VRAM_CATEGORY_OTHER);
+  vram__ds3_begin(s);
+}
+
+static void vram__ds3_lasts(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++)
+    d->at[k].block = d->at[k].whole ? vram__slot_at(s, d->at[k].whole)->block : 0;
+  vram__ds_keep_block(s, &d->ds.norm);
+}
+
+/* ---- a step */
+
+static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
+
+/* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
+static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed) {
+    if (d->pending)
+      vram__ds3_leftovers(s);
+    vram__ds3_reduce(s);
+    vram__ds3_leftovers(s);
+  }
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+/* One for each group; their steps are made one after the other. */
+static uint32_t vram__ds3_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  (void)with_grad;
+  for (i = 0; i < d->ngroup && !d->ds.offload; i++) {
+    p[i].numel = (uint64_t)d->group_part[i];
+    p[i].ndim = 1;
+    p[i].size = d->group_part + i;
+    p[i].dtype = VRAM_F32;
+    p[i].rank = 0;
+  }
+  return d->ds.offload ? 0 : d->ngroup;
+}
+
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds3_bytes;
+  w->refuses = vram__ds3_refuses;
+  w->options = vram__ds3_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds3_construct;
+  w->restore = vram__ds3_restore;
+  w->lasts = vram__ds3_lasts;
+  w->forward_begin = vram__ds3_reset;
+  w->forward_end = vram__ds3_forward_end;
+  w->node_begin = vram__ds3_node_begin;
+  w->node_end = vram__ds3_node_end;
+  w->record = vram__ds3_record;
+  w->recorded = vram__ds3_recorded;
+  w->backward = vram__ds3_backward;
+  w->optim_params = vram__ds3_optim_params;
+  w->optimize = vram__ds3_optimize;
 }
 
 /* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
