@@ -39150,6 +39150,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   s->name_of[n->out[0].index] = r;
 }
 
+/* What goes into a unit is an output of RegisterPostBackwardFunction, which gives it as it is. */
+static VRAM__COLD void vram__refuse_unit_input(vram__step *s, const vram_node *n, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && vram__grad_fn_at(s, fn)->kind == VRAM__K_unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "Output of RegisterPostBackwardFunction is a view and is being modified "
+                      "inplace: fully_shard hands what goes into a unit on as it is");
+}
+
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
@@ -39169,6 +39177,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
     vram__refuse_overlap(s, x[0].d);
+  if ((n->flags & VRAM__INPLACE) && s->outside && vram__storage_writes(n))
+    vram__refuse_unit_input(s, n, before.fn);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
@@ -45451,10 +45461,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
     if (l)
-      l->grad_dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch)
-                       ? own
-                       : wait;
+      l->grad_dt = dt;
   }
 }
 
@@ -46064,6 +46074,11 @@ static const char *vram__fsdp_refuses_param(const vram_param *p) {
              : NULL;
 }
 
+static int vram__fsdp_fuses(vram_optimizer optimizer) {
+  return optimizer == VRAM_OPTIM_adam || optimizer == VRAM_OPTIM_adamw ||
+         optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
@@ -46073,8 +46088,13 @@ static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_optio
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
       o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (vram__optim_flags(o) & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_PROJECTS | VRAM__OPTIM_IN_BACKWARD))
+    return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+    return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
+           "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   if (vram__fsdp_mixes_statistics(g, o))

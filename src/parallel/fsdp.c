@@ -373,10 +373,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
     if (l)
-      l->grad_dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch)
-                       ? own
-                       : wait;
+      l->grad_dt = dt;
   }
 }
 
