@@ -35,6 +35,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }
