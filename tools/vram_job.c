@@ -489,7 +489,9 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
   if (j->spec) {
     const size_t n = strlen(to);
-    snprintf(to + n, cap - n, " parallel %s rank %" PRIu32, j->spec, j->at_rank);
+    snprintf(to + n, cap - n, " parallel %s", j->spec);
+    if (!j->every_way)
+      snprintf(to + strlen(to), cap - strlen(to), " rank %" PRIu32, j->at_rank);
   }
 }
 
