@@ -1902,6 +1902,7 @@
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -3823,6 +3824,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
+
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
+   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -13506,6 +13512,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -14369,7 +14376,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -14405,8 +14412,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
@@ -39364,7 +39371,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -39427,12 +39434,41 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -39446,8 +39482,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -39455,6 +39492,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
@@ -39696,6 +39737,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   s->name_of[n->out[0].index] = r;
 }
 
+/* What goes into a unit is an output of RegisterPostBackwardFunction, which gives it as it is. */
+static VRAM__COLD void vram__refuse_unit_input(vram__step *s, const vram_node *n, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && vram__grad_fn_at(s, fn)->kind == VRAM__K_unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "Output of RegisterPostBackwardFunction is a view and is being modified "
+                      "inplace: fully_shard hands what goes into a unit on as it is");
+}
+
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
@@ -39715,6 +39764,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
     vram__refuse_overlap(s, x[0].d);
+  if ((n->flags & VRAM__INPLACE) && s->outside && vram__storage_writes(n))
+    vram__refuse_unit_input(s, n, before.fn);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
@@ -46619,6 +46670,24 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   return run;
 }
 
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    vram__unit_run run = vram__units_run(g, units, n);
+    const vram_node *last = run.first;
+    for (n = run.first; n != run.last->next; n = n->next)
+      last = n->op < VRAM_OP_COUNT ? n : last;
+    if (run.is_unit && count < cap) {
+      list[count].first = run.first;
+      list[count].last = last;
+    }
+    count += run.is_unit;
+  }
+  return count;
+}
+
 /* >>parallel/fsdp    what fully_shard keeps */
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
@@ -47024,6 +47093,19 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
+/* A checkpointed part lies in a unit, or between two: what begins from `at` on ends before `next`.
+ */
+static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
+                                    const vram_node *next) {
+  for (; at < behind && next; at = s->call.range[at].behind)
+    if (s->call.range[at].last->index >= next->index) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->call.range[at].first,
+                        "a checkpointed part that goes over units of fully_shard is not played "
+                        "(expected parts inside units: --checkpoint layers)");
+      return;
+    }
+}
+
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = s->g->first, *next;
@@ -47032,6 +47114,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
+    vram__fsdp_check_ranges(s, at, behind, next);
+    if (s->failed)
+      return;
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
@@ -47049,12 +47134,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE) {
-      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
-      s->leaf.at[d->param[i].leaf].dt = dt;
-    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -47090,11 +47169,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l)
-      continue;
-    l->dt = wait;
-    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
-      l->dt = own;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
+    if (l)
+      l->grad_dt = dt;
   }
 }
 
@@ -47704,6 +47782,11 @@ static const char *vram__fsdp_refuses_param(const vram_param *p) {
              : NULL;
 }
 
+static int vram__fsdp_fuses(vram_optimizer optimizer) {
+  return optimizer == VRAM_OPTIM_adam || optimizer == VRAM_OPTIM_adamw ||
+         optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
@@ -47713,8 +47796,13 @@ static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_optio
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
       o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (vram__optim_flags(o) & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_PROJECTS | VRAM__OPTIM_IN_BACKWARD))
+    return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+    return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
+           "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   if (vram__fsdp_mixes_statistics(g, o))
