@@ -21,7 +21,7 @@ refuse_parallel "an option of training without --train: '--parallel'" tests/gold
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
 refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
 refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16

@@ -13,7 +13,7 @@
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|second|N|steady\n"                                                               \
-  "                        which step of the run (default: one with optimizer state)\n"             \
+  "                        which step of the run (default: one with optimizer state)\n"            \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
@@ -46,7 +46,7 @@
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
-  "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"                                        \
+  "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
   "                        a generation: the prompt, then one token a step\n"                      \
   "                        (a text with caches, or a config.json of transformers)\n"               \
   "many devices\n"                                                                                 \
@@ -95,7 +95,7 @@ typedef struct job {
   uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
-  uint8_t is_static, is_padded;
+  uint8_t is_static, is_padded, is_eager;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */
@@ -118,6 +118,8 @@ typedef struct loaded { /* a model, ready for steps */
   uint64_t bytes; /* of scratch */
   vram_range *ranges;
   vram_graph g;
+  vram_graph whole; /* what one rank's graph was made of, with --parallel tp */
+  void *cut_mem;
   /* the same with the last batch of an epoch, and with that of an evaluation between steps */
   vram_graph other[3];
   void *other_mem[3];
