@@ -1902,6 +1902,7 @@
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -1954,6 +1955,8 @@
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
 #define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
 #define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut)
+#define vram_parallel_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_bytes)
 #define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
@@ -2403,7 +2406,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
+  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2441,7 +2446,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
 
 /* clang-format on */
 
@@ -2534,8 +2539,10 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2594,6 +2601,7 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
@@ -3443,6 +3451,18 @@ typedef struct vram_parallel_place {
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
+
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
   uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
@@ -3858,6 +3878,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
+
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
+   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -5452,6 +5477,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
+  uint8_t is_eager;    /* attention is written out; 0: as the file says, else sdpa */
   uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -9373,6 +9399,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN uint64_t vram__param_padding(const vram_param *p);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
@@ -9449,6 +9476,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
+  if (!p->is_dtensor)
+    return bytes;
+  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
+                                                                vram__dtype_rows[dt].block_bytes));
+}
+
+/* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
+   (_ops/_embedding_ops.py). */
+static inline int vram__param_has_whole_gradient(const vram_param *p) {
+  return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
 
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
@@ -9931,6 +9973,17 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
   o->flat = 0;
 }
 
+/* Elements that the storage of a rank's part has beyond it: all ranks' are equal. */
+VRAM__FN uint64_t vram__param_padding(const vram_param *p) {
+  const vram_node *n = p->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1),
+                rows = p->d->ndim ? p->d->v[0] : 0,
+                each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+  if (!rows || each <= rows)
+    return 0;
+  return vram__product_or_overflow((uint64_t)(each - rows), p->d->numel / (uint64_t)rows);
+}
+
 /* p takes so many bytes. */
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
@@ -9945,8 +9998,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
+                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                                       : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -10052,6 +10107,16 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. */
+static void vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  if (p->kind == VRAM__BUFFER)
+    return;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -10066,6 +10131,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  vram__param_shard(g, p);
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -10075,7 +10141,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 
@@ -13500,6 +13566,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -14372,7 +14439,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -14408,8 +14475,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
@@ -17591,6 +17658,9 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
+
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
@@ -23721,7 +23791,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
@@ -25840,10 +25910,11 @@ VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram_
   }
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   if (s->zero3_linear && !s->amp)
@@ -25854,6 +25925,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -25889,10 +25962,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -25919,6 +25998,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
   else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -25963,7 +26044,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -31379,10 +31460,10 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
          VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype parallel");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
+         "normalized_shape! elementwise_affine eps frozen weights dtype parallel");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "num_groups! affine eps frozen weights dtype");
@@ -36117,6 +36198,451 @@ VRAM__OP(multi_margin_loss, "", 1, 3, multi_margin_loss, SAME, fp32, multi_margi
 VRAM__OP(multilabel_margin_loss, "", 1, 2, multilabel_margin_loss, SAME, fp32,
          multilabel_margin_loss, class_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
 
+/* >>ops/collective    what ranks do together: functional collectives (torch/distributed,
+   _functional_collectives.py) as DTensor calls them (tensor/placement_types.py), each with its
+   gradient (tensor/_redistribute.py, tensor/_api.py) */
+
+/* The axis that is cut, below the number of axes. */
+static int vram__collective_axis(vram_graph *g, const vram_node *n, uint32_t *a) {
+  if (!n->in[0]->d->ndim)
+    return vram__node_error(g, n, "a collective over an axis of a tensor without axes");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, a);
+}
+
+static int vram__collective_ranks(vram_graph *g, const vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  return (ranks >= 1 && ranks <= VRAM__MAX_UNITS) ||
+         vram__node_error(g, n, "ranks is out of range");
+}
+
+static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
+  return vram__collective_ranks(g, n) && vram__shape_same(g, n);
+}
+
+/* All shards one behind the other; whole: how many there are, where they are not equal. */
+static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES], each;
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] > INT64_MAX / 2 / ranks)
+    return vram__node_error(g, n, "a size out of range");
+  size[a] = VRAM__INT(n, whole, size[a] * ranks);
+  each = size[a] < 0 ? 0 : (size[a] + ranks - 1) / ranks;
+  if (size[a] < 0 || x->v[a] > each)
+    return vram__node_error(g, n, "a shard of more than its part of the whole");
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The sum of all ranks' tensors, cut; the second output is what the collective reads. */
+static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "reduce_scatter gives its result and what it reads");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] % ranks)
+    return vram__node_error(g, n, "an axis that the ranks do not divide");
+  size[a] /= ranks;
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
+/* The shard of one rank. */
+static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (VRAM__INT(n, length, 0) < 0 || VRAM__INT(n, length, 0) > size[a])
+    return vram__node_error(g, n, "a shard of more than the whole");
+  size[a] = VRAM__INT(n, length, 0);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* Rows of a table that is cut: num_embeddings are this rank's, whole are all. */
+static int vram__shape_embedding_shard(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], w[2];
+  uint32_t i;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__node_error(g, n, "more than 8 axes");
+  if (!vram__index_dtype(g, n, 0) || !vram__collective_ranks(g, n))
+    return 0;
+  w[0] = VRAM__INT(n, num_embeddings, 0);
+  w[1] = VRAM__INT(n, embedding_dim, 0);
+  if (w[0] < 0 || w[1] < 1 || VRAM__INT(n, whole, 0) < w[0])
+    return vram__node_error(g, n, "a table of more rows than the whole, or without columns");
+  if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[x->ndim] = w[1];
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->param[0]->dtype);
+}
+
+/* cross_entropy of logits whose classes are cut (tensor/parallel/loss.py) */
+static int vram__shape_loss_parallel(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *t = n->in[1]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (x->ndim != 2 || t->ndim != 1 || t->v[0] != x->v[0])
+    return vram__node_error(g, n, "logits [rows,classes] and targets [rows] are expected");
+  return vram__node_out(g, n, 0, 0, NULL, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
+  uint32_t a;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), d->ndim, &a);
+  return a;
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
+                    s->o->parallel ? s->o->parallel->tp : 0);
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* Dims of x with the axis of another size. */
+static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a, int64_t to) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == a ? to : d->v[i];
+  return vram__dims_in(s, d->ndim, size, NULL);
+}
+
+/* Shard._to_replicate_tensor: padded to equal shards, gathered along the first axis, put together
+   along its own where that is another one (a batch of one is a view: _maybe_view_chunk_cat), cut
+   to the whole. */
+static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32_t a, int64_t ranks,
+                                           int64_t whole) {
+  const int64_t each = (whole + ranks - 1) / ranks;
+  const int padded = whole % ranks != 0;
+  vram__tensor in, y, t;
+  uint64_t between = 1;
+  uint32_t i;
+  if (padded && x.d->v[a] < each)
+    in = vram__tensor_empty(s, vram__dims_cut(s, x.d, a, each), x.dt);
+  else
+    in = vram__tensor_contiguous(s, x);
+  for (i = 1; i < a; i++)
+    between *= (uint64_t)x.d->v[i];
+  y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
+                    (uint64_t)ranks);
+  if (a && !(x.d->v[0] == 1 && between == 1)) {
+    t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
+    vram__tensor_replace(s, &y, t);
+  } else if (a) {
+    t = vram__tensor_view(s, y, vram__dims_cut(s, in.d, a, each * ranks));
+    vram__tensor_replace(s, &y, t);
+  }
+  if (padded && each * ranks != whole) {
+    int64_t size[VRAM_MAX_AXES];
+    for (i = 0; i < y.d->ndim; i++)
+      size[i] = i == a ? whole : y.d->v[i];
+    t = vram__tensor_view(s, y, vram__dims_in(s, y.d->ndim, size, VRAM__STRIDE(y.d)));
+    vram__tensor_replace(s, &y, t);
+    t = vram__tensor_contiguous(s, y);
+    vram__tensor_replace(s, &y, t);
+  }
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* What reduce_scatter_single reads: the parts one behind the other along the first axis. */
+static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, uint32_t a,
+                                               int64_t ranks) {
+  vram__tensor in = vram__tensor_contiguous(s, x), t;
+  if (!a)
+    return in;
+  t = vram__tensor_empty(
+      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0, x.d->v[0] * ranks),
+      x.dt);
+  vram__tensor_release(s, in);
+  return t;
+}
+
+static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
+                                                int64_t ranks) {
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, vram__dims_bytes_of(x.d, x.dt),
+                    (uint64_t)ranks);
+  return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
+}
+
+/* Partial to Replicate; its gradient is the same on every rank already. */
+static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
+}
+
+/* DTensor.from_local of a replicated tensor: the tensor itself; the parts of its gradient are
+   summed. */
+static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_view(s, x[0], x[0].d);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+}
+
+static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[0] = vram__torch_all_gather(s, x[0], a, VRAM__INT(n, ranks, 1), n->out[0].d->v[a]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* gradient=replicated: this rank's part is copied; else the parts of all ranks are summed first.
+   late=1: who reads the result waits for it, and what the collective reads lives until then. */
+static void vram__backward_all_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor *g = &VRAM__SLOTS(f)[0].g, in;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  const int64_t ranks = VRAM__INT(f->node, ranks, 1);
+  if (VRAM__INT(f->node, gradient, 0) == VRAM__WORD("replicated")) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g->dt);
+    return;
+  }
+  in = vram__reduce_scatter_input(s, *g, a, ranks);
+  to[0] = vram__reduce_scatter_output(s, *g, a, ranks);
+  if (VRAM__INT(f->node, late, 0)) {
+    vram__tensor_release(s, *g);
+    g->d = NULL;
+    g->st = 0;
+  }
+  vram__tensor_release(s, in);
+}
+
+static void vram__forward_reduce_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[1] = vram__reduce_scatter_input(s, x[0], a, VRAM__INT(n, ranks, 1));
+  y[0] = vram__reduce_scatter_output(s, x[0], a, VRAM__INT(n, ranks, 1));
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
+static void vram__forward_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_shard(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, VRAM__SLOTS(f)[0].g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* wait_tensor: the result of a collective is there, and what it read may go. */
+static void vram__forward_wait(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  (void)n;
+  y[0] = vram__tensor_retain(s, x[0]);
+}
+
+/* placement_types.py, _MaskPartial._mask_tensor: which indices are of other ranks, and the others
+   from this rank's first row. */
+static vram__tensor vram__torch_masked_indices(vram__step *s, vram__tensor x, vram__tensor *mask) {
+  const vram_dims *d = vram__dims_contiguous(s, x.d);
+  vram__tensor below = vram__tensor_empty(s, d, VRAM_BOOL),
+               above = vram__tensor_empty(s, d, VRAM_BOOL), copy, y;
+  *mask = vram__tensor_empty(s, d, VRAM_BOOL);
+  vram__tensor_release(s, below);
+  vram__tensor_release(s, above);
+  copy = vram__tensor_empty(s, d, x.dt);
+  y = vram__tensor_empty(s, d, x.dt);
+  vram__tensor_release(s, copy);
+  return y;
+}
+
+static void vram__forward_embedding_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  vram__tensor w = s->param[n->param[0]->index], mask, masked;
+  vram__grad_fn *f;
+  masked = vram__torch_masked_indices(s, x[0], &mask);
+  f = vram__tape_record(s, n->op, &w, 1, 1, 1);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, mask);
+}
+
+/* ---- cross entropy of classes that are cut */
+
+/* target != ignore_index ? value : 0, of these dims */
+static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor mask = vram__tensor_empty(s, target.d, VRAM_BOOL),
+               zero = vram__tensor_empty(s, s->scalar, dt), y = vram__tensor_empty(s, d, dt);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, mask);
+  return y;
+}
+
+/* loss.py, _log_softmax */
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+  const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
+  vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
+  in = vram__tensor_retain(s, in);
+  vram__tensor_release(s, in);
+  most = vram__tensor_empty(s, row, VRAM_F32);
+  reduced = vram__torch_all_reduce(s, most);
+  vram__tensor_release(s, most);
+  shifted = vram__tensor_empty(s, in.d, VRAM_F32);
+  each = vram__tensor_empty(s, in.d, VRAM_F32);
+  sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
+  vram__tensor_release(s, each);
+  each = vram__torch_all_reduce(s, sum);
+  vram__tensor_release(s, sum);
+  sum = vram__tensor_empty(s, row, VRAM_F32);
+  y = vram__tensor_empty(s, in.d, VRAM_F32);
+  if (x.dt != VRAM_F32)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, in.d, x.dt));
+  vram__tensor_release(s, shifted);
+  vram__tensor_release(s, reduced);
+  vram__tensor_release(s, each);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
+static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
+                                   vram__tensor *count) {
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor safe, masked, mask, found, reduced, kept, t, y;
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
+  vram__tensor_release(s, mask);
+  reduced = vram__torch_all_reduce(s, found);
+  t = vram__tensor_empty(s, rows, x.dt);
+  kept = vram__loss_kept(s, target, rows, x.dt);
+  vram__tensor_release(s, t);
+  mask = vram__tensor_empty(s, rows, VRAM_BOOL);
+  t = vram__tensor_sum(s, mask, 1, 0, VRAM_I64);
+  vram__tensor_release(s, mask);
+  *count = vram__tensor_empty(s, s->scalar, x.dt);
+  vram__tensor_release(s, t);
+  y = vram__tensor_sum(s, kept, 1, 0, x.dt);
+  if (mean)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, s->scalar, x.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, found);
+  vram__tensor_release(s, reduced);
+  return y;
+}
+
+static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
+  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  if (f) {
+    f->aux = (uint64_t)mean;
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, count);
+    vram__save_tensor(s, f, log);
+  }
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, log);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* loss.py, _nll_loss_and_log_softmax_backward */
+static void vram__backward_loss_parallel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor target = VRAM__SAVED(f)[0], log = VRAM__SAVED(f)[2];
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor grad = vram__tensor_none(), safe, zeros, mask, masked, cast, update, range, kept, e;
+  vram_dtype dt;
+  vram__input_dims(s, f, 0, &dt);
+  if (f->aux)
+    grad = vram__tensor_empty(s, s->scalar, log.dt);
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  zeros = vram__tensor_empty(s, log.d, log.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  cast = vram__tensor_empty(s, rows, log.dt);
+  update = vram__tensor_empty(s, rows, log.dt);
+  vram__tensor_release(s, cast);
+  range = vram__tensor_empty(s, rows, VRAM_I64);
+  kept = vram__loss_kept(s, target, vram__dims_2d(s, rows->v[0], 1), log.dt);
+  vram__tensor_release(s, grad);
+  e = vram__tensor_empty(s, log.d, log.dt);
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, zeros);
+  vram__tensor_release(s, mask);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, update);
+  vram__tensor_release(s, range);
+  to[0] = vram__tensor_to(s, e, dt);
+  vram__tensor_release(s, e);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_reduce, none, NONE, 0,
+         0, "ranks!");
+VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
+         "ranks!");
+VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
+         "ranks! dim! whole gradient late");
+VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
+         NONE, 0, 0, "ranks! dim!");
+VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
+         "ranks! dim! length!");
+VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
+VRAM__OP(
+    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
+    0, VRAM__OP_OWNS,
+    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
+         NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
+
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
 /* The slots of a routed feed-forward's parameters; there are no biases. */
@@ -36830,7 +37356,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -36845,6 +37376,7 @@ typedef struct vram__optim_config {
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -36981,6 +37513,13 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
@@ -37130,6 +37669,8 @@ typedef struct vram__optim_row {
   X(RESIDENT, "resident")                                                                          \
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
+  X(PLACED, "placed")                                                                              \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -37146,9 +37687,10 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large")                                                                            \
-  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(DTENSOR, 32, "dtensor")                                                                        \
+  X(MATRIX, 64, "matrix")                                                                          \
+  X(LARGE, 128, "large")                                                                           \
+  X(LOW_PRECISION, 256, "low_precision") X(ONCE, 512, "once") X(PROJECTED, 1024, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -37250,26 +37792,35 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -37285,6 +37836,7 @@ static const char vram__amsgrad_init[] =
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
@@ -37293,6 +37845,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -37310,6 +37863,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -37613,14 +38168,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,
@@ -38121,6 +38676,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -38562,17 +39121,22 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts, zero;
+  vram__optim_held parts, sums, zero;
   uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
       tensors += r->p[i].numel != 0;
       empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
   vram__optim_clear(&zero);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
@@ -38583,6 +39147,7 @@ static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms
     vram__optim_release(r, &zero);
   }
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -38592,6 +39157,15 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
       vram__optim_push(r, norms, vram__dtype_size(r->dtype));
       vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
     }
+}
+
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, shares, each);
 }
 
 /* The norms of shards, which are partial, become those of whole gradients: squares are added up
@@ -38618,8 +39192,11 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
-  if (r->c->sharded)
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
     vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
@@ -38726,6 +39303,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -38872,7 +39451,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -38907,13 +39486,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);
@@ -38921,12 +39514,41 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -38940,8 +39562,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -38949,6 +39572,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
@@ -39193,6 +39820,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   s->name_of[n->out[0].index] = r;
 }
 
+/* What goes into a unit is an output of RegisterPostBackwardFunction, which gives it as it is. */
+static VRAM__COLD void vram__refuse_unit_input(vram__step *s, const vram_node *n, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && vram__grad_fn_at(s, fn)->kind == VRAM__K_unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "Output of RegisterPostBackwardFunction is a view and is being modified "
+                      "inplace: fully_shard hands what goes into a unit on as it is");
+}
+
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
@@ -39212,6 +39847,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
     vram__refuse_overlap(s, x[0].d);
+  if ((n->flags & VRAM__INPLACE) && s->outside && vram__storage_writes(n))
+    vram__refuse_unit_input(s, n, before.fn);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
@@ -40425,6 +41062,19 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -40454,7 +41104,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -40500,7 +41151,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -40538,7 +41189,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }
@@ -40619,6 +41270,156 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
+}
+
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor)
+ */
+
+/* How a weight is dealt along an axis. */
+typedef struct vram__dealt {
+  int64_t whole, ranks;
+  uint64_t rest;  /* elements of one position along the axis */
+  uint8_t copies; /* parts are copied: the axis is not the first */
+} vram__dealt;
+
+/* 0: every rank has all of it. */
+static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
+  const vram_node *n = p->node;
+  const int64_t how = VRAM__INT(n, parallel, 0);
+  const int64_t rows = p->d->ndim ? p->d->v[0] : 0;
+  vram__memory_zero(d, sizeof *d);
+  d->ranks = VRAM__INT(n, ranks, 1);
+  if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
+    return 0;
+  if (how == VRAM__WORD("rowwise")) {
+    d->copies = 1;
+    d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
+    d->rest = (uint64_t)rows;
+    return p->d->ndim == 2;
+  }
+  d->whole = VRAM__INT(n, whole, rows * d->ranks);
+  d->rest = p->d->numel / (uint64_t)rows;
+  return 1;
+}
+
+/* The parameter that this one was before both were dealt; NULL: none. */
+static const vram_param *vram__distribute_lender(const vram_param *p) {
+  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
+  return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
+}
+
+/* The weight before it was dealt. */
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
+  vram__dealt d;
+  if (vram__distribute_lender(p))
+    return 0;
+  return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+                                       : vram__param_bytes(p, dt);
+}
+
+/* The model is on the device as a whole. */
+VRAM__FN void vram__distribute_before(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = vram__param_dtype(s, p);
+    if (p->is_value)
+      continue;
+    vram__bytes_shrink(s, vram__param_bytes(p, dt), VRAM_CATEGORY_PARAMS);
+    vram__bytes_grow(s, vram__distribute_whole(p, dt), VRAM_CATEGORY_PARAMS);
+  }
+}
+
+/* Temporary copies of parts: all where the axis is not the first, else those that are padded. How
+   many. */
+static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vram_dtype dt,
+                                        uint32_t *last) {
+  const int64_t each = (d->whole + d->ranks - 1) / d->ranks;
+  uint32_t count = 0, i;
+  int64_t from = 0;
+  for (i = 0; i < (uint32_t)d->ranks; i++, from += each)
+    if (d->copies || from + each > d->whole) {
+      last[0] = vram__cub_hold(s, (uint64_t)each * d->rest * vram__dtype_size(dt));
+      last++;
+      count++;
+      if (count == 64) /* more ranks: their copies lie side by side, too */
+        break;
+    }
+  return count;
+}
+
+/* One parameter of a module: the copies of its parts, this rank's part. */
+static void vram__distribute_param(vram__step *s, const vram_param *p) {
+  const vram_dtype dt = vram__param_dtype(s, p);
+  const uint64_t part = vram__param_bytes(p, dt);
+  vram__dealt d;
+  uint32_t copy[64], count;
+  if (!vram__distribute_dealt(p, &d))
+    return;
+  count = vram__distribute_copies(s, &d, dt, copy);
+  vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
+  if (s->replay && !s->replay->taping)
+    vram__replay_get(s, part, 0);
+  while (count)
+    vram__cub_release(s, copy[--count]);
+}
+
+/* Another module still has it. */
+static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
+  const vram_param *q = s->g->param_first;
+  while (q && vram__distribute_lender(q) != p)
+    q = q->next;
+  return q != NULL;
+}
+
+static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  vram__dealt d;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      vram__distribute_param(s, n->param[i]);
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
+      continue;
+    if (vram__distribute_lender(p))
+      p = vram__distribute_lender(p);
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+    if (s->replay && !s->replay->taping)
+      vram__replay_put(s->replay, s->replay->gradient[p->index]);
+  }
+}
+
+/* Its name has no number, as those of layers have. */
+static int vram__distribute_is_root(const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i = 0, digits;
+  if (n->round)
+    return 0;
+  while (i < label.len) {
+    for (digits = 0; i < label.len && label.text[i] != '.'; i++)
+      digits =
+          label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits : UINT32_MAX;
+    if (digits == 0 && i && label.text[i - 1] != '.')
+      return 0;
+    i++;
+  }
+  return 1;
+}
+
+/* parallelize_module(): the plan of the root first, then those of the layers. */
+VRAM__FN void vram__distribute(vram__step *s) {
+  const vram_param *p, *first;
+  uint32_t pass, i;
+  for (pass = 0; pass < 2; pass++)
+    for (p = s->g->param_first; p && !s->failed; p = p->next) {
+      first = NULL;
+      for (i = 0; i < p->node->nparam && !first; i++)
+        if (p->node->param[i] && p->node->param[i]->node == p->node)
+          first = p->node->param[i];
+      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass == 0))
+        vram__distribute_node(s, p->node);
+    }
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -41278,6 +42079,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
@@ -41285,11 +42087,22 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
 }
 
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
-  p->numel = l->d->numel;
+  p->numel = p->gradient = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
   p->rank = 0;
+  p->placed = 0;
+  p->dtensor = p->partial = 0;
+}
+
+/* The same of this rank's part of a DTensor q. */
+static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
+  p->numel = q->d->numel;
+  p->size = q->d->v;
+  p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -41335,18 +42148,20 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
-      if (projects) {
-        int projected;
+      const vram_param *own = q;
+      if (projects || s->g->is_cut) {
         while (q->kind != VRAM__PARAM)
           q = q->next;
-        projected = vram__optim_projects(q, head);
+        own = q;
         q = q->next;
-        if (projected != pass)
-          continue;
       }
+      if (projects && vram__optim_projects(own, head) != pass)
+        continue;
       if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
       vram__optim_param_of(&p[n], l);
+      if (s->g->is_cut)
+        vram__optim_shard_of(&p[n], own);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -41463,12 +42278,28 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+/* The step on one of the optimizer's groups of parameters. */
+static void vram__optim_group(vram__step *s, vram__optim_config *c, const vram__optim_param *p,
+                              uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_bytes b;
+  if (s->watched && !vram__optim_ids_take(s, c, n))
+    return;
+  vram__optim_step(c, p, n, &b);
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
+    s->failed = VRAM_ERR_OVERFLOW;
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. Of a rank's graph
+   DTensors are a group of their own. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
-  vram__optim_bytes b;
-  uint32_t i;
-  const uint64_t used = s->used;
+  uint32_t i, to;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
@@ -41488,17 +42319,17 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
-  if (s->watched && !vram__optim_ids_take(s, &c, n))
+  if (!s->g->is_cut) {
+    c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
+    vram__optim_group(s, &c, s->optim, n);
     return;
-  vram__optim_step(&c, s->optim, n, &b);
-  s->used = used;
-  if (b.end == VRAM_OVERFLOW)
-    s->failed = VRAM_ERR_OVERFLOW;
-  else if (!s->watched)
-    vram__optim_count_step(s, &b);
-  if (!s->failed && s->o->first_step)
-    s->r->optimizer_bytes += b.state;
+  }
+  for (i = 0; i < n && !s->failed; i = to) {
+    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+      to++;
+    c.dtensor = s->optim[i].dtensor;
+    vram__optim_group(s, &c, s->optim + i, to - i);
+  }
 }
 
 /* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
@@ -41983,10 +42814,10 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
   if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
-  else if (s->leaf.all_had)
+  else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
-  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d)
+  for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -42954,7 +43785,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -43071,6 +43902,8 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
 }
@@ -43095,6 +43928,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);
@@ -44732,6 +45567,870 @@ VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t ra
   return k < p.local ? vram__pipeline_stage(&p, rank, k) : p.stages;
 }
 
+/* >>parallel/cut    the graph of one rank, made of the whole one */
+
+/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
+typedef enum vram__role {
+  VRAM__ROLE_NONE,    /* every rank has all of it */
+  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
+  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
+  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
+  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
+} vram__role;
+
+/* A value of the whole graph on this rank: all of it, or a part along one axis. */
+typedef struct vram__rank_value {
+  vram_value *own;    /* as it was made */
+  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
+  uint8_t cut;        /* 1 + the axis; 0: all of it */
+} vram__rank_value;
+
+typedef struct vram__rank_cut {
+  const vram_graph *from;
+  vram_graph *g;
+  const vram_parallel *p;
+  vram__parser parser;
+  vram__rank_value *value; /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
+  int64_t ranks, rank;
+  int64_t words[1024]; /* keys of the node that is made */
+  vram__keys keys;
+  uint32_t ncut; /* layers that were cut */
+} vram__rank_cut;
+
+/* cut_plan.c */
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+
+/* cut_node.c */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix);
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_layer.c */
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
+
+/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+
+/* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
+   layer's name. */
+static const struct {
+  const char *name;
+  uint8_t role;
+} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
+                        {"wk", VRAM__ROLE_COLWISE},
+                        {"wv", VRAM__ROLE_COLWISE},
+                        {"wo", VRAM__ROLE_ROWWISE},
+                        {"w1", VRAM__ROLE_COLWISE},
+                        {"w3", VRAM__ROLE_COLWISE},
+                        {"w2", VRAM__ROLE_ROWWISE},
+                        {"q_proj", VRAM__ROLE_COLWISE},
+                        {"k_proj", VRAM__ROLE_COLWISE},
+                        {"v_proj", VRAM__ROLE_COLWISE},
+                        {"o_proj", VRAM__ROLE_ROWWISE},
+                        {"out_proj", VRAM__ROLE_ROWWISE},
+                        {"gate_proj", VRAM__ROLE_COLWISE},
+                        {"up_proj", VRAM__ROLE_COLWISE},
+                        {"down_proj", VRAM__ROLE_ROWWISE},
+                        {"fc1", VRAM__ROLE_COLWISE},
+                        {"fc2", VRAM__ROLE_ROWWISE},
+                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
+                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
+                        {"embed_tokens", VRAM__ROLE_ROWWISE},
+                        {"output", VRAM__ROLE_HEAD},
+                        {"lm_head", VRAM__ROLE_HEAD},
+                        {"qkv_proj", VRAM__ROLE_FUSED},
+                        {"gate_up_proj", VRAM__ROLE_FUSED},
+                        {"query_key_value", VRAM__ROLE_FUSED},
+                        {"c_attn", VRAM__ROLE_FUSED},
+                        {"Wqkv", VRAM__ROLE_FUSED},
+                        {"wqkv", VRAM__ROLE_FUSED},
+                        {"in_proj", VRAM__ROLE_FUSED}};
+
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i, at = label.len;
+  (void)c;
+  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
+    return VRAM__ROLE_NONE;
+  while (at && label.text[at - 1] != '.')
+    at--;
+  for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
+    if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
+      return (vram__role)vram__rank_names[i].role;
+  return VRAM__ROLE_NONE;
+}
+
+/* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
+
+/* Rows of rank `rank` as torch.chunk deals them. */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank) {
+  const int64_t each = (whole + ranks - 1) / ranks, from = each * rank;
+  return from >= whole ? 0 : whole - from < each ? whole - from : each;
+}
+
+/* An error about a node of the whole graph; always 0. */
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (c->g->error.code)
+    return 0;
+  vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
+  vram__error_more(c->g, " (");
+  vram__error_more_n(c->g, label.text, label.len);
+  vram__error_more(c->g, ")");
+  c->g->error.line = n->line;
+  return 0;
+}
+
+/* The keys of a node of the whole graph, to be changed. */
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n) {
+  uint32_t k = 0, i;
+  for (i = 0; n->attr && n->attr[k] && k < 960; i = 0) {
+    const uint32_t values = (uint32_t)(n->attr[k] >> 8) & 0xffffu;
+    if (k + 1 + values > 960)
+      break;
+    for (; i <= values; i++)
+      c->words[k + i] = n->attr[k + i];
+    k += 1 + values;
+  }
+  c->words[k] = 0;
+  c->keys.words = c->words;
+  c->keys.count = k;
+  c->keys.room = 1000;
+}
+
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key) {
+  uint32_t at = 0, i;
+  while (at < c->keys.count) {
+    const uint32_t n = 1 + ((uint32_t)(c->words[at] >> 8) & 0xffffu);
+    if ((uint32_t)(c->words[at] & 0xff) != key) {
+      at += n;
+      continue;
+    }
+    for (i = at; i + n <= c->keys.count; i++)
+      c->words[i] = c->words[i + n];
+    c->keys.count -= n;
+  }
+}
+
+/* key=to, in the place of what it was. */
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to) {
+  int64_t *v;
+  uint32_t count;
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count);
+  if (v && count == 1) {
+    *v = to;
+    return;
+  }
+  vram__rank_key_drop(c, key);
+  c->words[c->keys.count++] = (int64_t)(key | 1u << 8);
+  c->words[c->keys.count++] = to;
+  c->words[c->keys.count] = 0;
+}
+
+/* The lender that `weights=` names is another node here. */
+static int vram__rank_key_nodes(vram__rank_cut *c) {
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  if (!v)
+    return 1;
+  *v = (int64_t)(uintptr_t)c->node[((const vram_node *)(uintptr_t)*v)->index];
+  return *v != 0;
+}
+
+/* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
+ */
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin) {
+  vram__request r;
+  vram_node *y;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  r.nout = n->nout;
+  r.keys = &c->keys;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__rank_key_nodes(c))
+    return NULL;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < n->nout; i++) {
+    y->out[i].name = n->out[i].name;
+    y->out[i].name_len = n->out[i].name_len;
+  }
+  y->flags |= n->flags & (VRAM__LOSS | VRAM_NODE_INNER | VRAM__CHECKPOINTED);
+  y->line = n->line;
+  y->round = n->round;
+  return y;
+}
+
+/* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
+   the value, and what it does behind a point. */
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix) {
+  char name[VRAM_MAX_NAME + 1];
+  vram__request r;
+  vram_node *y;
+  uint32_t i, len = 0;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = &x;
+  r.nin = 1;
+  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.keys = &c->keys;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < y->nout; i++) {
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return NULL;
+  }
+  y->line = n->line;
+  y->round = x->node ? x->node->round : NULL;
+  return y;
+}
+
+/* What node n reads of v as it was made: who reads it first waits for it. NULL: an error. */
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v) {
+  vram__rank_value *at = c->value + v->index;
+  vram_value *both[2];
+  vram__request r;
+  vram_node *y;
+  char name[VRAM_MAX_NAME + 1];
+  uint32_t len = 0;
+  if (!at->own || !at->flight)
+    return at->own;
+  vram__memory_zero(&r, sizeof r);
+  both[0] = at->own;
+  both[1] = at->flight;
+  r.op = VRAM_OP_wait;
+  r.in = both;
+  r.nin = 2;
+  r.nout = 1;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return NULL;
+  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
+  y->out[0].name = vram__graph_keep_text(c->g, name, len);
+  y->out[0].name_len = (uint8_t)len;
+  y->line = n->line;
+  y->round = v->node ? v->node->round : NULL;
+  at->flight = NULL;
+  at->own = y->out;
+  return y->out[0].name ? at->own : NULL;
+}
+
+/* ---- sizes in keys */
+
+/* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
+   it. */
+static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
+                                   uint32_t count) {
+  int64_t before = 1, at = 1;
+  uint32_t i;
+  for (i = 0; i < cut; i++)
+    before *= x->v[i];
+  for (i = 0; i + 1 < count && at * shape[i] <= before; i++)
+    at *= shape[i];
+  return i;
+}
+
+/* shape=, sizes= of a view, an expansion: the axis that is cut gets this rank's size. */
+static int vram__rank_sizes(vram__rank_cut *c, const vram_node *n, uint32_t key, uint32_t cut) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const int64_t local = c->value[n->in[0]->index].own->d->v[cut];
+  uint32_t count, a;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count), inner;
+  if (!v)
+    return 1;
+  if (n->op == VRAM_OP_expand) { /* aligned at the last axis */
+    a = cut + count - x->ndim;
+    if (v[a] == x->v[cut])
+      v[a] = local;
+    return 1;
+  }
+  if (n->op != VRAM_OP_view && n->op != VRAM_OP_reshape)
+    return 1;
+  a = vram__rank_axis_in(x, cut, y->v, y->ndim);
+  if (a >= count || v[a] < 0)
+    return 1;
+  /* what of the axis stays whole: features of a head */
+  inner = v[a] ? x->v[cut] / v[a] : 1;
+  if (v[a] > x->v[cut]) /* other axes come together with it */
+    v[a] = x->v[cut] ? v[a] / x->v[cut] * local : v[a];
+  else if (inner && local % inner == 0 && x->v[cut] % v[a] == 0)
+    v[a] = local / inner;
+  else {
+    vram__rank_refuse(c, n, "shape");
+    vram__error_more(c->g, ": ");
+    vram__error_more_dims(c->g, y);
+    vram__error_more(c->g, " is invalid for input of size ");
+    vram__error_more_i(c->g, (int64_t)c->value[n->in[0]->index].own->d->numel);
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, v[a]);
+    vram__error_more(c->g, " do not divide by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  return 1;
+}
+
+/* Which axis of y is another size than in the whole graph; 0: none, UINT8_MAX: several. */
+static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
+  uint8_t cut = 0;
+  uint32_t i;
+  if (whole->ndim != y->ndim)
+    return UINT8_MAX;
+  for (i = 0; i < y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      cut = cut ? UINT8_MAX : (uint8_t)(i + 1);
+  return cut;
+}
+
+/* Ops that look at all of an axis: it must not be the one that is cut. */
+static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
+  static const uint16_t ops[] = {VRAM_OP_softmax,      VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,      VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,         VRAM_OP_roll,        VRAM_OP_logsumexp,
+                                 VRAM_OP_cross_entropy};
+  uint32_t i, a;
+  for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
+    i++;
+  if (i == sizeof ops / sizeof *ops)
+    return 0;
+  if (n->op == VRAM_OP_cross_entropy)
+    return cut == (n->in[0]->d->ndim > 1 ? 1u : 0u);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  return a == cut;
+}
+
+/* Weights that would be cut, which nobody asked for. */
+static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
+  uint32_t i;
+  for (i = 0; i < n->nparam && i < y->nparam; i++)
+    if (n->param[i] && y->param[i] && vram__rank_axis_of(n->param[i]->d, y->param[i]->d))
+      return 0;
+  return 1;
+}
+
+/* Node n as it is, on what this rank has of its inputs. 0: an error. */
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, cut = 0;
+  for (i = 0; i < n->nin; i++) {
+    const vram__rank_value *v = c->value + n->in[i]->index;
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    if (v->cut) {
+      cut = 1;
+      if (vram__rank_needs_axis(n, v->cut - 1u))
+        return vram__rank_refuse(c, n,
+                                 "an op that needs all of the axis that tensor parallelism "
+                                 "cuts");
+    }
+  }
+  vram__rank_keys(c, n);
+  if (cut && n->nin && c->value[n->in[0]->index].cut) {
+    const uint32_t a = c->value[n->in[0]->index].cut - 1u;
+    if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
+      return 0;
+  }
+  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (!vram__rank_keeps_params(n, y))
+    return vram__rank_refuse(c, n, "the plan does not say how this layer is cut");
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
+    if (v->cut == UINT8_MAX || (v->cut && !cut))
+      return vram__rank_refuse(c, n, "a value that would be cut along several axes");
+  }
+  return 1;
+}
+
+/* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
+
+/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
+                             uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_node *y;
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (!c->p->sp) {
+    y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
+    v->own = y ? y->out : NULL;
+    return y != NULL;
+  }
+  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+    vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more(c->g, " by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)axis);
+  y = vram__rank_collective(c, n, VRAM_OP_reduce_scatter, partial, ".reduce_scatter");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  v->cut = (uint8_t)(axis + 1);
+  return 1;
+}
+
+/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
+   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int late) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (v->whole || !own)
+    return v->whole;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (v->cut) {
+    vram__rank_key_set(c, VRAM__KEY_dim, v->cut - 1);
+    if (x->d->v[v->cut - 1] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, x->d->v[v->cut - 1]);
+    if (late)
+      vram__rank_key_set(c, VRAM__KEY_late, 1);
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
+                            v->cut ? ".all_gather" : ".replicate");
+  v->whole = y ? y->out : NULL;
+  return v->whole;
+}
+
+/* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
+static int vram__rank_drop_input(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  vram_value *in[2];
+  uint32_t count = 0;
+  if (n->in[0]->last != n->index)
+    return 1;
+  if (v->whole)
+    in[count++] = v->whole;
+  in[count++] = v->own;
+  return vram__node_lifetime(c->g, VRAM__OP_drop, in, count) != NULL;
+}
+
+/* The two sizes do not go together: PyTorch's words. */
+static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int64_t local) {
+  const vram_dims *x = n->in[0]->d;
+  vram__rank_refuse(c, n, "a and b must have same reduction dim, but got features of ");
+  vram__error_more_i(c->g, local * c->ranks);
+  vram__error_more(c->g, " and ");
+  vram__error_more_i(c->g, x->v[x->ndim - 1]);
+  return 0;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d;
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (v->cut != d->ndim)
+    return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
+  if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
+    return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("rowwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+}
+
+/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
+static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const uint32_t a = part->d->ndim - 1u;
+  vram_node *y;
+  v->own = part;
+  v->cut = (uint8_t)(a + 1);
+  if (c->p->loss_parallel)
+    return 1;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  if (n->out[0].d->v[a] % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);
+  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  y = vram__rank_collective(c, n, VRAM_OP_all_gather, part, ".all_gather");
+  v->own = y ? y->out : NULL;
+  v->cut = 0;
+  return y != NULL;
+}
+
+/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
+   not cut. */
+static int vram__rank_untie(vram__rank_cut *c) {
+  const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
+  if (!of)
+    return 1;
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
+  return lender && lender->op == VRAM_OP_embedding_shard;
+}
+
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
+                part = vram__rank_part(out, c->ranks, c->rank);
+  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (!part)
+    return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
+  vram__rank_keys(c, n);
+  if (!vram__rank_untie(c))
+    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_key_set(c, VRAM__KEY_out_features, part);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (out % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, out);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (head)
+    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
+  v->own = y->out;
+  v->cut = (uint8_t)n->out[0].d->ndim;
+  return vram__rank_drop_input(c, n);
+}
+
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
+  if (role == VRAM__ROLE_FUSED)
+    return vram__rank_refuse(c, n,
+                             "several weights in one, of which every rank would get a part of "
+                             "the first");
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
+  c->ncut++;
+  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
+                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+}
+
+/* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+  const int64_t rows = VRAM__INT(n, num_embeddings, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  const uint32_t ndim = n->out[0].d->ndim;
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (n->nin != 1 || c->value[n->in[0]->index].cut)
+    return vram__rank_refuse(c, n,
+                             "an embedding with a table of another node, or of indices that "
+                             "are cut");
+  vram__rank_keys(c, n);
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_whole, rows);
+  y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
+  if (!y)
+    return 0;
+  c->ncut++;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+}
+
+/* cross_entropy of logits whose classes are cut. */
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[2];
+  vram_node *y;
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) || n->out[0].d->ndim ||
+      n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n,
+                             "loss_parallel has cross_entropy of rows and classes, mean or "
+                             "sum, without weights or label_smoothing");
+  in[0] = vram__rank_own(c, n, n->in[0]);
+  in[1] = vram__rank_own(c, n, n->in[1]);
+  if (!in[0] || !in[1])
+    return 0;
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, VRAM_OP_loss_parallel, in, 2);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  return 1;
+}
+
+/* >>parallel/cut    the graph of one rank of tensor parallelism */
+
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
+  uint64_t n = vram__product_or_overflow(whole->used, 2);
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
+}
+
+/* Values of a line about lifetimes: what was made of one for layers goes behind the others, then
+   the value itself, as the layers' callers hold both. */
+static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, count = 0, pass;
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n->nin; i++) {
+      const vram__rank_value *v = c->value + n->in[i]->index;
+      if (!v->own)
+        return vram__rank_refuse(c, n, "a value that is not there");
+      if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
+        continue;
+      if (v->whole && n->op == VRAM__OP_drop)
+        in[count++] = v->whole;
+      in[count++] = v->own;
+    }
+  y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
+                            : vram__node_lifetime(c->g, n->op, in, count);
+  if (!y)
+    return 0;
+  y->line = n->line;
+  y->round = n->round;
+  c->node[n->index] = y;
+  return 1;
+}
+
+static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
+  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
+    return vram__rank_lifetime(c, n);
+  if (n->op >= VRAM_OP_COUNT)
+    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (role && n->op == VRAM_OP_embedding)
+    return vram__rank_embedding(c, n);
+  if (role)
+    return vram__rank_linear(c, n, role);
+  if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
+      c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
+    return vram__rank_loss(c, n);
+  return vram__rank_copy(c, n);
+}
+
+/* Blocks of checkpoint() that begin at node n. */
+static int vram__rank_blocks_begin(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *arg[1024];
+  vram_checkpoint what;
+  uint32_t i;
+  for (b = c->from->checkpoint_first; b; b = b->next) {
+    if (b->first != n || b->narg > 1024)
+      continue;
+    what = *b;
+    for (i = 0; i < b->narg; i++) {
+      arg[i] = vram__rank_own(c, n, b->arg[i]);
+      if (!arg[i])
+        return 0;
+    }
+    what.arg = arg;
+    if (!vram__block_begin(c->g, &what))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_blocks_end(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *out[1024];
+  uint32_t i, closing = 0, k;
+  for (b = c->from->checkpoint_first; b; b = b->next)
+    closing += b->first && b->last == n;
+  for (k = 0; k < closing; k++) { /* the one that began last ends first */
+    const vram_checkpoint *inner = NULL;
+    uint32_t at = 0;
+    for (b = c->from->checkpoint_first; b; b = b->next)
+      if (b->first && b->last == n && at++ == closing - 1 - k)
+        inner = b;
+    for (i = 0; i < inner->nout && i < 1024; i++) {
+      out[i] = c->value[inner->out[i]->index].own;
+      if (!out[i])
+        return 0;
+    }
+    if (!vram__block_end(c->g, out, inner->nout < 1024 ? inner->nout : 1024))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_inputs(vram__rank_cut *c) {
+  uint32_t i;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    vram__span name;
+    vram_value *y;
+    name.text = v->name;
+    name.len = v->name_len;
+    y = vram__graph_input(c->g, name, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype,
+                          v->d->ndim, v->d->v);
+    if (!y)
+      return 0;
+    y->flags = v->flags;
+    c->value[v->index].own = y;
+  }
+  return 1;
+}
+
+/* Results and outputs of the whole graph are this one's. */
+static int vram__rank_outputs(vram__rank_cut *c) {
+  const vram_node *n;
+  uint32_t i;
+  c->g->noutput = c->from->noutput;
+  for (n = c->from->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const uint8_t flags = n->out[i].flags & (VRAM__OUTPUT | VRAM__INFERRED);
+      vram_value *own = c->value[n->out[i].index].own;
+      if (own && flags) {
+        own->flags |= flags;
+        if (flags & VRAM__OUTPUT)
+          own->last = UINT32_MAX;
+      }
+    }
+  c->g->root = c->from->root ? c->value[c->from->root->index].own : NULL;
+  c->g->inferred = c->from->inferred ? c->value[c->from->inferred->index].own : NULL;
+  return c->g->root != NULL;
+}
+
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight
+   has its own here, behind the others. */
+static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
+  const vram_param *p;
+  vram_param *q;
+  uint32_t i, k, n = 0;
+  for (p = c->from->param_first; p; p = p->next) {
+    const vram_node *y = c->node[p->node->index];
+    for (i = 0; y && i < y->nparam && i < p->node->nparam; i++)
+      if (p->node->param[i] == p && y->param[i] && y->param[i]->node == y)
+        list[n++] = y->param[i];
+  }
+  for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
+    for (i = 0; i < k && list[i] != q;)
+      i++;
+    if (i == k)
+      list[n++] = q;
+  }
+  return n;
+}
+
+/* An optimizer has DTensors and others in groups of their own, and the group of the first parameter
+   is the first. */
+static void vram__rank_order(vram__rank_cut *c) {
+  vram_param **list =
+      (vram_param **)vram__graph_take(c->g, (c->g->nparam + UINT64_C(1)) * sizeof *list);
+  vram_param **end = &c->g->param_first, *last = NULL;
+  uint32_t i, n, pass;
+  if (!list)
+    return;
+  n = vram__rank_params(c, list);
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n; i++)
+      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+        *end = last = list[i];
+        end = &last->next;
+      }
+  *end = NULL;
+  c->g->param_last = last;
+  c->g->param_room = 0;
+}
+
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err) {
+  vram__rank_cut c;
+  const vram_node *n;
+  vram__memory_zero(&c, sizeof c);
+  vram_graph_init(local, mem, bytes);
+  c.from = whole;
+  c.g = local;
+  c.p = p;
+  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.rank = vram_parallel_place_of(p).tp;
+  c.parser.g = local;
+  local->name = whole->name;
+  local->name_len = whole->name_len;
+  local->rules = whole->rules;
+  local->dtype = whole->dtype;
+  local->adapt = whole->adapt;
+  local->autocast_own = whole->autocast_own;
+  local->ndim = whole->ndim;
+  vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
+  c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
+  c.node = (vram_node **)vram__graph_take(local, whole->nnode * (uint64_t)sizeof *c.node);
+  if (c.value && c.node) {
+    vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
+    vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
+    if (vram__rank_inputs(&c))
+      for (n = whole->first; n && !local->error.code; n = n->next)
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
+          vram__rank_blocks_end(&c, n);
+    local->autocast = 0;
+    local->no_grad = 0;
+    if (!local->error.code && !c.ncut)
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "tensor parallelism knows no layer of this model (expected names as "
+                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+    if (!local->error.code)
+      vram__rank_outputs(&c);
+    if (!local->error.code)
+      vram__rank_order(&c);
+    local->is_cut = 1;
+  }
+  if (err)
+    *err = local->error;
+  return local->error.code;
+}
+
 /* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
    nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
    into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
@@ -45741,6 +47440,24 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   return run;
 }
 
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    vram__unit_run run = vram__units_run(g, units, n);
+    const vram_node *last = run.first;
+    for (n = run.first; n != run.last->next; n = n->next)
+      last = n->op < VRAM_OP_COUNT ? n : last;
+    if (run.is_unit && count < cap) {
+      list[count].first = run.first;
+      list[count].last = last;
+    }
+    count += run.is_unit;
+  }
+  return count;
+}
+
 /* >>parallel/fsdp    what fully_shard keeps */
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
@@ -46146,6 +47863,19 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
+/* A checkpointed part lies in a unit, or between two: what begins from `at` on ends before `next`.
+ */
+static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
+                                    const vram_node *next) {
+  for (; at < behind && next; at = s->call.range[at].behind)
+    if (s->call.range[at].last->index >= next->index) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->call.range[at].first,
+                        "a checkpointed part that goes over units of fully_shard is not played "
+                        "(expected parts inside units: --checkpoint layers)");
+      return;
+    }
+}
+
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = s->g->first, *next;
@@ -46154,6 +47884,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
+    vram__fsdp_check_ranges(s, at, behind, next);
+    if (s->failed)
+      return;
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
@@ -46171,10 +47904,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -46210,9 +47939,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
     if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+      l->grad_dt = dt;
   }
 }
 
@@ -46822,6 +48552,11 @@ static const char *vram__fsdp_refuses_param(const vram_param *p) {
              : NULL;
 }
 
+static int vram__fsdp_fuses(vram_optimizer optimizer) {
+  return optimizer == VRAM_OPTIM_adam || optimizer == VRAM_OPTIM_adamw ||
+         optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
@@ -46831,8 +48566,13 @@ static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_optio
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
       o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (vram__optim_flags(o) & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_PROJECTS | VRAM__OPTIM_IN_BACKWARD))
+    return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+    return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
+           "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   if (vram__fsdp_mixes_statistics(g, o))
@@ -46890,17 +48630,46 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   }
 }
 
+/* Why DTensors cannot have this optimizer, or NULL. */
+static const char *vram__shard_refuses(const vram_graph *g, const vram_step_options *o) {
+  static const uint8_t known[] = {VRAM_OPTIM_sgd,   VRAM_OPTIM_sgd_momentum,
+                                  VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
+                                  VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
+  const vram_param *p;
+  uint32_t i = 0, plain = 0;
+  if (!o->train)
+    return NULL;
+  while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
+    i++;
+  if (i == sizeof known || (o->weight_decay && i < 4) || o->master_weights ||
+      o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
+    return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
+           "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
+  for (p = g->param_first; p; p = p->next)
+    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
+  if (o->clip_grad_norm && plain)
+    return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
+           "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";
+  if (o->clip_grad_norm == VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm_ of DTensors is known with foreach";
+  return NULL;
+}
+
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
   vram__wrapper w;
+  if (g->is_cut && vram__shard_refuses(g, o))
+    return vram__shard_refuses(g, o);
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 && !g->is_cut)
+    return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -50323,6 +52092,8 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->done = 0;
   g->left = n;
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
+                    part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
   if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {
@@ -50660,10 +52431,12 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
   uint64_t part = 0;
   uint32_t i, n, flat;
-  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
-    return 0;
   for (i = 0; i < d->ds.nmember; i++)
     part += d->at[d->ds.member[i]].part;
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, part * d->ds.ranks * vram__ds3_each(d),
+                    d->ds.ranks);
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
@@ -50828,8 +52601,11 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
       continue;
-    if (d->ds.ranks > 1)
+    if (d->ds.ranks > 1) {
       p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
+                        d->ds.ranks);
+    }
     p->available = 1;
     p->stream = 0;
   }
@@ -50852,6 +52628,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     return;
   }
   vram__ds3_norms(s, &x);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
   d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)
@@ -51950,7 +53727,8 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
+  vram__solve_graph g, cut;   /* cut: what one rank has of g, with step.parallel */
+  vram__solve_graph other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -52008,6 +53786,20 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
+/* What is played: the whole graph, or that of one rank. */
+static const vram_graph *vram__solve_played(const vram__solver *v) {
+  const vram_parallel *p = v->o->step.parallel;
+  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+}
+
+static int vram__solve_cut(vram__solver *v) {
+  const uint64_t need = vram_parallel_cut_bytes(&v->g.graph);
+  if (vram__solve_room(v, &v->cut.mem, &v->cut.bytes, need))
+    vram_parallel_cut(&v->g.graph, v->o->step.parallel, &v->cut.graph, v->cut.mem, v->cut.bytes,
+                      &v->error);
+  return vram__solve_kind(v);
+}
+
 /* The text with the dims set. */
 static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
   const vram_solve_options *o = v->o;
@@ -52043,6 +53835,8 @@ static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
   int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  if (kind == VRAM__FITS && vram__solve_played(v) != &v->g.graph)
+    kind = vram__solve_cut(v);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
   batch[2] = o->dry_run_batch;
@@ -52067,25 +53861,26 @@ static void vram__solve_set(vram__solver *v, int64_t value) {
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
  */
 static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  const vram_graph *g = vram__solve_played(v);
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
   v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -52117,11 +53912,13 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        vram_step_bytes(vram__solve_played(v), &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
+  if (vram__replay_runs_within(vram__solve_played(v), &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(vram__solve_played(v), &o), &s,
+                               &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -52602,6 +54399,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
   vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, &v.cut);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
   vram__solve_graph_free(&v, v.other + 2);
@@ -71665,9 +73463,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
     NULL},
   {"positions",
-    "arange %Barange shape=[S] dtype=i64\n"
+    "{!Garange %Barange shape=[S] dtype=i64\n"
     "add %Badd %Barange scalar=1\n"
-    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    "unsqueeze %Bunsqueeze %Badd dim=0\n}"
+    "{Gslice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n}",
     NULL},
   /* find_packed_sequence_indices: are there several sequences in a row? */
   {"packed",
@@ -71740,15 +73539,15 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "where %pwhere %pmask %pzeros scalar=1\n",
     NULL},
   {"eager_masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{G<masks>}{!G<positions>~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
-    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "{!G<positions>}<causal>",
+    "<positions><causal>",
     NULL},
   {"causal",
     "~i|%Bunsqueeze\n"
@@ -71796,7 +73595,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "~l|{G{P{!Q%Ak_proj %Aview_1 }}}%Av_proj %Aview_2 %Atranspose_2\n"
     "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
     "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
@@ -71846,7 +73645,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    "{!e{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}}",
     NULL},
   {"repeat_kv",
     "slice %Aslice_4 %K dim=0 colon=1\n"
@@ -71870,6 +73669,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
     NULL},
   {"attend_plain",
+    "{e<eager_plain>}{!e<sdpa>}",
+    NULL},
+  {"sdpa",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -71887,6 +73689,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* eager_attention_forward with soft capping (Z) */
   {"eager",
+    "<eager_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"eager_plain",
     "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
     "transpose %Akeys_turned %K dim0=2 dim1=3\n"
     "matmul %Ascores %q %Akeys_turned\n"
@@ -71903,9 +73710,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
     "drop{g<repeated>} %Amatmul\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
-    "contiguous %Acontiguous_1 %Areshape_1\n"
-    "drop %Acontiguous\n",
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
@@ -71915,8 +73720,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
-    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
-    " %Aview_1 %Atranspose_1}"
+    "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
+    " %Aview_1 %Atranspose_1}}"
     "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
@@ -71955,9 +73760,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|transformer.\n~N|%Bh.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
-    "{!G<positions>}"
+    "<positions>"
     "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
-    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "view %Bto %Bwpe shape=[{GN}{!G1},S,$h]\n"
     "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
     "<causal>;%Bdrop|x|S\n",
     NULL},
@@ -71972,7 +73777,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n~l|%v\n"
     "<cached><repeat><attend>"
     "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
     "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
@@ -71993,7 +73798,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"gpt2_last",
     "&%Bln_f|%x|n|$h|\n"
     "view %Bview_1 %n shape=[N,S,$h]\n"
-    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "drop %Bview %Bwte{!G %Badd %Bunsqueeze} %Bwpe{G%Z}\n"
     "~E|%n \n~n|%Bview_1\n",
     NULL},
   /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
@@ -72008,7 +73813,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Aslice_2 %Aview_2 %Atranspose_2\n",
     NULL},
   {"rotated",
     "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
@@ -72025,7 +73830,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"phi3_o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
     "order %Aqkv_proj\n"
-    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "drop %n %Aqkv_proj<gone>\n"
     "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
     "add @add %x %y\n"
     "drop %Ao_proj\n"
@@ -72253,9 +74058,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cat %Aall %Aadd %Apassed dim=-1\n"
     "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
     "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
-    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "~q|%Aall\n~k|%Aall_1\n~l|%v\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q{!k %k}\n"
     "~y|%Adense\n;@post_attention_dropout|y|C\n",
     NULL},
   /* Z: attention and MLP side by side */
@@ -72276,7 +74081,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"neox_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
-    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    "drop %Bembed_in{!G %Badd %Bunsqueeze}{G%Z}{+ %e}<cosines>\n",
     NULL},
   /* Nemotron */
   {"nemotron_rotate",
@@ -72294,16 +74099,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|model.decoder.\n~N|%Blayers.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
-    "ones %Bones shape=[N,S]\n"
-    "cumsum %Bcumsum %Bones dim=1\n"
+    "{!Iones %Bones shape=[N,{GT}{!GS}]\n}"
+    "{!Gcumsum %Bcumsum %Bones dim=1\n"
     "mul %Bmul %Bcumsum %Bones\n"
     "sub %Bsub %Bmul scalar=1\n"
     "to %Bto %Bsub dtype=i64\n"
     "drop %Bcumsum\n"
     "slice %Bslice %Bto dim=0 colon=1\n"
     "slice %Bslice_1 %Bslice dim=1 colon=1\n"
-    "expand %Balias %Bslice_1 shape=[N,S]\n"
-    "add %Bembed_positions.add %Balias scalar=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n}"
+    "{G<positions><causal>}"
+    "add %Bembed_positions.add {G%Bunsqueeze}{!G%Balias} scalar=1\n"
     "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
     "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
     "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
@@ -72321,9 +74127,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "<cached><repeat><attend>"
+    "~l|%v\n"
+    "<cached>{kdrop %Ak_proj %Aview_1 %Av_proj %Aview_2\n}<repeat><attend>"
     "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "drop %n %Amul %Aview %q{!k %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v}\n"
     "~y|%Aout_proj\n;@dropout|y|C\n",
     NULL},
   {"opt_mlp",
@@ -72343,7 +74150,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"opt_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
     "order<each_layer>\n"
-    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    "drop %Bview %Bembed_tokens{!I %Bones}{!G %Bto %Balias}{G%Z} %Bembed_positions.embedding %F\n",
     NULL},
   {"opt_ordered",
     " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
@@ -72389,7 +74196,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "{e{!Gdrop{l %x}{_ %Aweights} %Adropout\n}{G{ldrop %x\n}}}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -72446,7 +74253,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
   "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
-      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>"
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -72454,7 +74261,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -72467,12 +74274,12 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", VRAM__HF_GEMMA3("")},
-  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma3_text", VRAM__HF_GEMMA3(""), 1, 0},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n"), 0, 0},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
-    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
-    "<last_norm>", 0, 0},
+    "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -72480,22 +74287,22 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~m|%n\n<gated><parallel_end>",
     "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
-    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 1, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
+    "drop{P %Aq_proj %Aview %q{!k %Ak_proj %Aview_1 %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
@@ -72519,7 +74326,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
     1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
-    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+    "<neox_attention><neox_mlp>", "<neox_last>", 1, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
     "<last_norm>", 1, 0},
@@ -72544,9 +74351,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
-    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
+    "<opt_attention><opt_mlp>", "<opt_last>", 1, 0},
 };
 /* clang-format on */
 
@@ -72644,9 +74451,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   /* the same, and the rest of the layer */
   {"experts",
     "~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
@@ -72655,40 +74462,42 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-  {"experts_one",
-    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-    "drop @mlp.experts.column\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-    "drop @mlp.experts.up\n"
-    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-    "drop @mlp.experts.mul @mlp.experts.column_1\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-    "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
-    "~x|@add_1\n",
+  {"batched_up",
+    "repeat_interleave %Mexperts.selected %v repeats=$t dim=0\n"
+    "reshape %Mexperts.ids %C shape=[N*S*$t]\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index %Mexperts.up %Mexperts.gate_up_proj %Mexperts.ids\n"
+    "unsqueeze %Mexperts.column %Mexperts.selected dim=-1\n"
+    "bmm %Mexperts.bmm %Mexperts.up %Mexperts.column\n"
+    "squeeze %Mexperts.squeeze %Mexperts.bmm dim=-1\n"
+    "drop %Mexperts.column\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.squeeze chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %a %Mexperts.chunk.0 %Mexperts.chunk.1 %Mexperts.squeeze %Mexperts.bmm\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"batched_down",
+    "index %Mexperts.down %Mexperts.down_proj %Mexperts.ids\n"
+    "drop %Mexperts.up\n"
+    "unsqueeze %Mexperts.column_1 %Mexperts.mul dim=-1\n"
+    "bmm %Mexperts.bmm_1 %Mexperts.down %Mexperts.column_1\n"
+    "squeeze %Mexperts.squeeze_1 %Mexperts.bmm_1 dim=-1\n"
+    "drop %Mexperts.mul %Mexperts.column_1\n"
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.reshape dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.squeeze_1 %Mexperts.unsqueeze\n"
+    "view %Mexperts.view %Mexperts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.ids %Mexperts.selected %Mexperts.down"
+    " %Mexperts.bmm_1 %Mexperts.squeeze_1 %Mexperts.mul_1\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  {"experts_up",
+    "{1<batched_up>}{!1<grouped><grouped_up>}",
+    NULL},
+  {"experts_down",
+    "{1<batched_down>}{!1<grouped_down><grouped_sum>}",
     NULL},
   /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
@@ -72735,7 +74544,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouping_experts",
     "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
-    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "<experts_up>order @mlp.gate.weight\n<experts_down>"
     "view @mlp.view_1 %o shape=[N,S,$h]\n"
     "drop @mlp.view\n"
     "<shared_experts>"
@@ -72913,9 +74722,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
     "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
     "<best_experts>~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
@@ -72933,24 +74742,24 @@ static const vram__hf_part vram__hf_expert_parts[] = {
    'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router><experts>}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<norm_1><rotary><norm_2><mixtral_router><experts>",
     "<last_norm>", 1, 2},
   {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
   {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
   {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 1, 0},
   {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 1, 8},
   {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 1, 4},
 };
 /* clang-format on */
 
@@ -73270,7 +75079,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{'p<latent_pairs>}{!'p<latent_halves>}"
-    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    "~v|%k\n~k|@self_attn.view_1\n~l|%c %v\n"
+    "<cached>cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
     "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
@@ -73325,20 +75135,20 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
   /* expand_kv, and attention */
   {"latent_attend",
-    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
-    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "linear @self_attn.kv_b_proj %K out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,%L,$n,$b]\n"
     "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
     "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
     "split_size_or_sections=$y,$f dim=-1\n"
-    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
-    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "expand @self_attn.expand %V shape=[N,$n,%L,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,%L,$d]\n"
     "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
     "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
     "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
     "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
     "drop @self_attn.k_nope\n"
     "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
-    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "@self_attn.value{w %s}{D dropout_p=%D}{!w{!1 is_causal=1}}\n"
     "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
     "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
     "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
@@ -73348,7 +75158,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
-    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
@@ -73358,7 +75168,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
 };
 /* clang-format on */
 
@@ -74107,7 +75917,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      $s $E $G $U                       experts: their shared width, groups of them
      $l $I $L $P $o $x $*              mixers
      $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
-   and of a generation (hf_generate.c): $F $M $T $W $s $w
+   and of a generation (hf_generate.c): $F $M $T $W $8 $w
 
    Names
      %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
@@ -74488,6 +76298,7 @@ static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
    Letters of hf_text.c, and
      %I %K %V   the tokens, a layer's keys and values
      %L %P      tokens that a layer's keys have; those of its cache before the step
+     %O %G %Q   of a cache: its heads, their width of keys, of values
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
@@ -74513,10 +76324,9 @@ static const char vram__hf_lines_given[] =
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
-  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
-/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+/* sdpa_mask, and eager_mask (e), which makes numbers of it: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
    is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
@@ -74558,49 +76368,54 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
-  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
-  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
-  "drop %p.batch %p.head %p.q %p.kv\n}}"
-  "{Idrop %p.padding{p %p.padded}\n}";
+  "zeros %p{e.bool} shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv{e{p %p.padded}}\n}"
+  "{!Iexpand {e%p.bool}{!e%w} {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}"
+  "{ezeros %p.zeros shape=[] dtype=model\n"
+  "where %p %p.bool %p.zeros scalar=1\n"
+  "{!Idrop {!a%p.causal}{a%p.and_2}\n}}}"
+  "{Idrop %p.padding{p{!e %p.padded}}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
   "{ycache %Awindow shape=[] dtype=i64\n"
   "store %Awindow\n}"
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "cat %Ak_all %Ak_cache %k dim=2\n"
   "{!ystore %Ak_cache %Ak_all\n}"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "cat %Av_all %Av_cache %v dim=2\n"
   "{!ystore %Av_cache %Av_all\n}"
   "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
   "slice %Av_kept %Av_all dim=2 start=-$W\n}"
   "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
-  "drop %k %l\n";
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
 
-/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "store %Ak_cache\n"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "store %Av_cache\n"
   "cache %Alength shape=[] dtype=i64\n"
   "store %Alength\n"
-  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "{!0{!xarange %Arange shape=[S] dtype=i64\n"
   "add %Aposition %Arange scalar=1\n"
   "drop %Arange\n"
   "drop %Aposition\n}}"
-  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "{0empty %Ak_new shape=[N,%O,%P,%G] dtype=model\n"
+  "empty %Av_new shape=[N,%O,%P,%Q] dtype=model\n"
   "empty %Alast shape=[1] dtype=i64\n"
   "drop %Ak_new %Av_new %Alast\n}"
   "{!xdrop %k %l\n}"
+  "{!x~K|%Ak_cache\n~V|%Av_cache\n}"
   "{x~K|%k\n~V|%v\n}"
   "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
-  "slice %Av_cut %Av_cache dim=2 end=S\n}";
+  "slice %Av_cut %Av_cache dim=2 end=S\n~K|%Ak_cut\n~V|%Av_cut\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
@@ -74704,8 +76519,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   const int is_long = part == VRAM__HF_PROMPT &&
                       (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
   m.slides = slides;
-  m.is_made = w->size.is_padded;
+  m.is_made = w->size.is_padded || w->size.is_eager;
   m.looks = 0;
+  if (w->size.is_eager)
+    return m;
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
@@ -74716,7 +76533,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
 
 /* Columns of a mask: keys of such a layer. */
 static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
-  const int is_short = slides && vram__hf_has_window(w);
+  int is_short;
+  slides |=
+      !w->c.full_layers; /* get_mask_sizes asks the first layer if there is none of the kind */
+  is_short = slides && vram__hf_has_window(w);
   *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
   *vram__hf_number_of(w, 'w') = w->c.window;
   if (!vram__hf_static(w))
@@ -74762,13 +76582,14 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
-   made, one for each sequence, none where there is one sequence; then the views go. */
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a
+   static cache copies are made, one for each sequence, none where there is one sequence; then the
+   views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
     const int slides = i & 1;
-    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+    if (w->size.is_padded || w->size.is_eager || !vram__hf_asks(w, slides) ||
         !vram__hf_mask_of(w, slides, part).is_made)
       continue;
     vram__hf_name_mask(w, slides, next);
@@ -74793,17 +76614,23 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {
-    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
-    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
-    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
-    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
-    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
-    {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+                         {"olmo2", {0, 1, 1, 0}},       {"glm", {0, 3, 1, 0}},
+                         {"glm4", {0, 3, 1, 0}},        {"ernie4_5", {1, 1, 1, 0}},
+                         {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+                         {"cohere", {1, 1, 1, 0}},      {"cohere2", {1, 1, 1, 0}},
+                         {"smollm3", {1, 1, 1, 0}},     {"gemma2", {1, 1, 1, 0}},
+                         {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+                         {"olmo3", {0, 1, 1, 0}},       {"opt", {1, 1, 1, 0}},
+                         {"olmoe", {0, 1, 1, 0}},       {"glm4_moe", {0, 0, 0, 0}},
+                         {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+                         {"qwen2_moe", {0, 0, 0, 0}},   {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
-  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char line[] = "cache special_$# shape=[$8] dtype=i64\nstore special_$#\n";
   static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
                                     "decoder_start_token_id"};
   uint32_t i, k = 0;
@@ -74820,7 +76647,7 @@ static void vram__hf_special(vram__hf_pen *w) {
       *vram__hf_flag_of(w, 'E') = many != 0;
     if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
       *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
-    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '8') = many;
     *vram__hf_number_of(w, '#') = i;
     if (many)
       vram__hf_say(w, NULL, line, "");
@@ -74838,17 +76665,17 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
     vram__hf_columns(w, 'U', slides, w->part);
     vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
     if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype={emodel}{!ebool}\n", "");
     else if (vram__hf_static(w))
       vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
     if (!vram__hf_static(w) || !w->part)
       vram__hf_say_mask(w, slides, w->part, 0);
     if (m.is_made && !vram__hf_static(w))
       vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                   : w->size.is_padded         ? " sliding_mask"
-                                               : " sliding_mask.and_2 sliding_mask");
+                   !slides                                 ? " mask"
+                   : *vram__hf_name_of(w, 'Z')             ? " mask sliding_mask"
+                   : w->size.is_padded || w->size.is_eager ? " sliding_mask"
+                                                           : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
     vram__hf_copy_masks(w, w->part, 0);
@@ -74861,13 +76688,14 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
 }
 
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
-  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
   w->part = part;
   *vram__hf_flag_of(w, 'G') = 1;
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
   *vram__hf_flag_of(w, 'I') = w->size.is_padded;
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -74877,6 +76705,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_say(w, NULL, "decode\n", "");
   if (part)
     vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  *vram__hf_flag_of(w, 'c') = (uint8_t)vram__hf_static(w);
   vram__hf_say(w, NULL, dims, "");
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
@@ -74893,13 +76722,16 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
   const int is_cut = is_static && !is_one && !m.is_made && !is_over;
   vram__hf_columns(w, 'L', slides, w->part);
+  if (is_cut)
+    vram__hf_set(w, 'L', "S");
   if (is_static)
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
-  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -74907,7 +76739,7 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
                               w->part != VRAM__HF_TOKEN;
-  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, '0') = is_static && is_window && w->part == VRAM__HF_FULL;
   *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
   *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
 }
@@ -75088,6 +76920,15 @@ static void vram__hf_optional(vram__hf_pen *w) {
   }
 }
 
+/* Is attention written out in a generation? The caller says it, the file, or a family that has no
+   other. */
+static int vram__hf_attends_eagerly(vram__hf_pen *w) {
+  const vram_file_value *const v = vram__hf_word(w, "attn_implementation");
+  if (v && !vram__hf_is_word(v, "eager") && !vram__hf_is_word(v, "sdpa"))
+    vram__hf_refuse(w, "a kind of attention whose lines are not known: ", "attn_implementation");
+  return w->size.is_eager || *vram__hf_flag_of(w, 'e') || (v && vram__hf_is_word(v, "eager"));
+}
+
 /* Settings that decide what is computed, and of which only one is known. */
 static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
@@ -75244,6 +77085,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
+  if (w->size.is_eager) /* what a layer's function has a name of until it ends */
+    vram__hf_say(w, NULL, "drop %Aweights\n", "");
 }
 
 static uint64_t vram__hf_tokens(const vram__hf *h) {
@@ -75283,6 +77126,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_optional(w);
   vram__hf_settings(w);
   w->size = *sizes;
+  w->size.is_eager = sizes->cache && vram__hf_attends_eagerly(w);
   vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
@@ -75296,6 +77140,8 @@ static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
+    vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
   else if (w->c.sliding_layers && w->c.window < 2)
@@ -75310,8 +77156,9 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
   uint64_t i;
   vram__hf_set(w, 'J', w->c.family);
   vram__hf_set(w, 'D', dtype);
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   vram__hf_say(w, NULL,
-               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "# config.json of transformers, attention {eeager}{!esdpa}, generate(), greedy\n"
                "model %J dtype=%D\n",
                "");
   for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {
