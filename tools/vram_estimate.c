@@ -116,6 +116,12 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
+vram_phase job_phase(const job *j, int i) {
+  if (!j->spec || j->parallel.pp < 2 || (i != VRAM_PHASE_FORWARD && i != VRAM_PHASE_BACKWARD))
+    return (vram_phase)i;
+  return i == VRAM_PHASE_FORWARD ? VRAM_PHASE_STEP : VRAM_PHASE_COUNT;
+}
+
 static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
   printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
          ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
@@ -133,8 +139,11 @@ static void json_phases(const job *j, const vram_report *r) {
   int i;
   printf(",\"phases\":{");
   for (i = first; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase == VRAM_PHASE_COUNT)
+      continue;
     printf("%s", i > first ? "," : "");
-    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+    json_phase(vram_phase_name(phase), &r->phase[phase], r->replayed);
   }
   if (j->spec) {
     putchar(',');
@@ -347,6 +356,26 @@ static void print_parameters(const job *j, const vram_graph *g) {
     printf(", quantised %s", cmd_human(p.quantised_bytes));
 }
 
+uint64_t ranks_sent(const vram_report *r) {
+  uint64_t sum = 0;
+  int i;
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    sum += r->communication[i].sent;
+  return sum;
+}
+
+void print_sent(const vram_report *r) {
+  int i, n = 0;
+  if (!ranks_sent(r))
+    return;
+  printf("communication, sent in a step: %s (", cmd_human(ranks_sent(r)));
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    if (r->communication[i].sent)
+      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
+             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
+  printf(")\n");
+}
+
 /* What is there all the time, and what backward needs. */
 static void print_held(const job *j, const vram_graph *g, const vram_report *r) {
   printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
@@ -416,10 +445,15 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_human(r->device_bytes.expected), j->spec ? " and NCCL" : "",
          cmd_human(r->device_bytes.lower), cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
-    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
-           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase != VRAM_PHASE_COUNT)
+      printf("%-12s %11s %11s\n", vram_phase_name(phase),
+             cmd_human(r->phase[phase].requested_bytes),
+             cmd_human(r->phase[phase].requested_peak_bytes));
+  }
   print_held(j, g, r);
+  print_sent(r);
   print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,

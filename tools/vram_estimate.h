@@ -38,10 +38,17 @@ void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
 /* The first line for people: the model, what runs, its dims, the device. */
 void estimate_title(const job *j, const vram_graph *g);
 
+/* What a rank sends in a step, for people: nothing, if it sends none. */
+void print_sent(const vram_report *r);
+
 /* --generate: the text, of `len` bytes, played step by step; it is freed. The exit status. */
 int generate_command(job *j, char *text, size_t len);
 
 /* The last phase that a report of the job's step has something of. */
 int job_last_phase(const job *j);
+
+/* The phase that a report has in place of phase i: of a pipeline `step` for forward and backward;
+   VRAM_PHASE_COUNT: none. */
+vram_phase job_phase(const job *j, int i);
 
 #endif

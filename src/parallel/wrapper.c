@@ -71,8 +71,8 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->pp > 1 || o->parallel->cp > 1)
-    return "pp and cp are not played yet";
+  if (o->parallel->cp > 1)
+    return "cp is not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
