@@ -343,6 +343,7 @@ VRAM__FN void vram__optim_clip_all(vram__step *s) {
   if (!c.clip)
     return;
   c.clips_only = 1;
+  c.sharded = 0;
   n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
