@@ -19,11 +19,6 @@ VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
   *slot = 0;
 }
 
-/* What another stream has used goes, and its memory when somebody allocates next. */
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot) {
-  vram__undone_add(s, slot);
-}
-
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
   uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
   vram__ds_free(s, &slot);
@@ -36,7 +31,7 @@ static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8
 }
 
 /* It was made before this step. */
-static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
   const int64_t size = (int64_t)k->bytes;
   k->slot = 0;
   if (!k->bytes)
@@ -46,7 +41,7 @@ static void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
     vram__slot_at(s, k->slot)->block = k->block;
 }
 
-static void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
   k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
   if (!k->slot)
     k->bytes = 0;
@@ -60,7 +55,7 @@ static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) 
          64;
 }
 
-static const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p;
   for (p = g->param_first; p && p->kind != VRAM__PARAM;)
     p = p->next;
@@ -85,7 +80,7 @@ static void vram__ds_options(vram__step *s) {
 }
 
 /* The module is on the host until the engine moves it. */
-static void vram__ds_put(vram__step *s, vram__owned *o) {
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   (void)s;
   o->all[0] = o->all[1] = none;
@@ -278,7 +273,7 @@ VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
 }
 
 /* A number that is multiplied or divided by another one, which is no tensor. */
-static vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
   vram__grad_fn *f;
   vram__tensor y;
   s->grad = 1;
@@ -328,5 +323,6 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
   w->backward = vram__ds_backward;
   w->optim_params = vram__ds_optim_params;
   w->optimizing = vram__ds_optimizing;
+  w->clips = 1;
   w->optimized = vram__ds_optimized;
 }

@@ -57,9 +57,13 @@ static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s-
 /* deepspeed.c */
 VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_free_late(vram__step *s, uint32_t slot);
 VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);
 
 /* deepspeed_reduce.c */
 VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
@@ -73,6 +77,7 @@ typedef struct vram__ds_scalars {
 VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel);
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);

@@ -35,6 +35,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }
@@ -116,7 +119,7 @@ static void vram__ds_reduce_bucket(vram__step *s) {
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
     if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__ds_free_late(s, s->leaf.at[f->leaf].grad.st);
+      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
@@ -184,7 +187,7 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
     vram__ds_gradients_list(s);
   for (i = 0; i < 2; i++) {
     if (d->used[i])
-      vram__ds_free_late(s, d->bucket[i]);
+      vram__undone_add(s, d->bucket[i]);
     vram__ds_free(s, &d->bucket[i]);
     d->used[i] = 0;
   }
