@@ -18,6 +18,13 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
+refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
+refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
+refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
+refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16

@@ -285,6 +285,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   }
 }
 
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
+
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
   vram__grad_fn *f;
