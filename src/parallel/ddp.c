@@ -41,7 +41,6 @@ typedef struct vram__ddp {
 typedef struct vram__ddp_chunk {
   uint64_t bytes;
   uint32_t tensors;
-  uint8_t strided;
 } vram__ddp_chunk;
 
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
@@ -285,12 +284,11 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
   if (!*open) {
     *open = ++c->count;
     at = c->at + *open - 1;
-    at->bytes = at->tensors = at->strided = 0;
+    at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
   at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
   at->tensors++;
-  at->strided = !(p->d->flags & VRAM__CONTIG);
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
 }
@@ -315,11 +313,9 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    const vram__ddp_chunk *at = c.at + k;
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] =
-        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -436,6 +432,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
              ? "a wrapper of torch.distributed goes with texts without backward and step lines"
          : vram__in_backward_is(o)
              ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->parallel->hook == VRAM_F32 ? "there are hooks that compress to bf16 and fp16"
          : o->last_batch || o->evaluation || o->dry_run
              ? "a wrapper of torch.distributed goes with steps that are all alike"
          : o->parallel->static_graph && o->accumulate > 1
