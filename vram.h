@@ -37470,7 +37470,8 @@ typedef struct vram__wrapper {
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(), */
+  uint8_t clips;                     /* and gradients are clipped there */
   void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
@@ -39547,6 +39548,74 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* What comes first of two edges in PyTorch's queue (engine.cpp, CompareNodeTaskTime): a leaf, then
+   the record that was made last. */
+static inline int vram__edge_before(const vram__edge *a, const vram__edge *b) {
+  return (a->fn & VRAM__LEAF) ? !(b->fn & VRAM__LEAF) : !(b->fn & VRAM__LEAF) && a->fn > b->fn;
+}
+
+/* std::__push_heap: `it` goes up from a hole. */
+static void vram__heap_up(const vram__edge **heap, uint32_t hole, const vram__edge *it) {
+  while (hole && vram__edge_before(it, heap[(hole - 1) / 2])) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = it;
+}
+
+/* std::pop_heap of n: the first one goes, returned. */
+static const vram__edge *vram__heap_pop(const vram__edge **heap, uint32_t n) {
+  const vram__edge *const first = heap[0], *const last = heap[n - 1];
+  uint32_t hole = 0, child;
+  n--;
+  while ((child = 2 * hole + 2) < n) { /* std::__adjust_heap */
+    if (vram__edge_before(heap[child - 1], heap[child]))
+      child--;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  if (child == n) {
+    heap[hole] = heap[child - 1];
+    hole = child - 1;
+  }
+  if (n)
+    vram__heap_up(heap, hole, last);
+  return first;
+}
+
+/* The leaves of one record where somebody wants to know their order: that of the queue, a heap,
+   which gives those that are alike in an order of its own. Each is there once, by its last edge. */
+static VRAM__COLD void vram__backward_leaves(vram__step *s, const vram__edge *edge, uint32_t n) {
+  const uint64_t used = s->used;
+  const vram__edge **heap, *e;
+  uint32_t i = n, at = n, count = 0;
+  heap = (const vram__edge **)vram__memory_take(s->mem, &s->used, s->cap, n * sizeof *heap);
+  if (!heap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  while (i--) {
+    if (edge[i].fn & VRAM__LEAF) {
+      if (s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+        continue;
+      s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps = 1;
+    }
+    if (edge[i].fn)
+      heap[--at] = edge + i;
+  }
+  for (; at < n; at++)
+    vram__heap_up(heap, count++, heap[at]);
+  while (count) {
+    e = vram__heap_pop(heap, count--);
+    if (!(e->fn & VRAM__LEAF))
+      continue;
+    s->leaf.now[e->fn & ~VRAM__LEAF].deps = 0;
+    if (!s->failed)
+      vram__gradient_accumulate(s, s->leaf.at + (e->fn & ~VRAM__LEAF));
+  }
+  s->used = used;
+}
+
 /* Gradient k arrives, and a leaf that has all of its own takes it. */
 static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
   vram__tensor *t = s->gin + k;
@@ -39615,6 +39684,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
     return;
+  if (s->leaf.accumulated) {
+    vram__backward_leaves(s, edge, n);
+    return;
+  }
   for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
@@ -42115,7 +42188,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
   c->dtensor = s->g->is_cut;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
@@ -42378,6 +42451,7 @@ VRAM__FN void vram__optim_clip_all(vram__step *s) {
   if (!c.clip)
     return;
   c.clips_only = 1;
+  c.sharded = 0;
   n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
@@ -46695,7 +46769,6 @@ typedef struct vram__ddp {
 typedef struct vram__ddp_chunk {
   uint64_t bytes;
   uint32_t tensors;
-  uint8_t strided;
 } vram__ddp_chunk;
 
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
@@ -46939,12 +47012,11 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
   if (!*open) {
     *open = ++c->count;
     at = c->at + *open - 1;
-    at->bytes = at->tensors = at->strided = 0;
+    at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
   at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
   at->tensors++;
-  at->strided = !(p->d->flags & VRAM__CONTIG);
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
 }
@@ -46969,11 +47041,9 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    const vram__ddp_chunk *at = c.at + k;
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] =
-        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -47090,6 +47160,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
              ? "a wrapper of torch.distributed goes with texts without backward and step lines"
          : vram__in_backward_is(o)
              ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->parallel->hook == VRAM_F32 ? "there are hooks that compress to bf16 and fp16"
          : o->last_batch || o->evaluation || o->dry_run
              ? "a wrapper of torch.distributed goes with steps that are all alike"
          : o->parallel->static_graph && o->accumulate > 1
@@ -47524,6 +47595,7 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->clips = 1;
   w->optimized = vram__zero_sync;
 }
 
@@ -51775,6 +51847,7 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
   w->backward = vram__ds_backward;
   w->optim_params = vram__ds_optim_params;
   w->optimizing = vram__ds_optimizing;
+  w->clips = 1;
   w->optimized = vram__ds_optimized;
 }
 
