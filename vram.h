@@ -41457,7 +41457,7 @@ static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vra
 }
 
 /* One parameter of a module: the copies of its parts, this rank's part. */
-static void vram__distribute_param(vram__step *s, const vram_param *p) {
+static void vram__distribute_param(vram__step *s, const vram_param *p, uint32_t *block) {
   const vram_dtype dt = vram__param_dtype(s, p);
   const uint64_t part = vram__param_bytes(p, dt);
   vram__dealt d;
@@ -41467,7 +41467,7 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
   count = vram__distribute_copies(s, &d, dt, copy);
   vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
   if (s->replay && !s->replay->taping)
-    vram__replay_get(s, part, 0);
+    *block = vram__replay_get(s, part, 0);
   while (count)
     vram__cub_release(s, copy[--count]);
 }
@@ -41481,11 +41481,12 @@ static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
 }
 
 static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  uint32_t block[8] = {0, 0, 0, 0, 0, 0, 0, 0}; /* of parts, in the pool of the replay */
   vram__dealt d;
   uint32_t i;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n)
-      vram__distribute_param(s, n->param[i]);
+      vram__distribute_param(s, n->param[i], block + i % 8);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
     if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
@@ -41493,8 +41494,10 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
-    if (s->replay && !s->replay->taping)
+    if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
+      s->replay->gradient[p->index] = p->node == n ? block[i % 8] : 0;
+    }
   }
 }
 
@@ -45935,9 +45938,11 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   vram__rank_value *at = c->value + v->index;
   vram_value *both[2];
   vram__request r;
+  vram__span label;
   vram_node *y;
   char name[VRAM_MAX_NAME + 1];
   uint32_t len = 0;
+  int unit;
   if (!at->own || !at->flight)
     return at->own;
   vram__memory_zero(&r, sizeof r);
@@ -45951,12 +45956,16 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y))
     return NULL;
-  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  /* where modules are units the reader's module waits, else the node is one of the collective's, as
+     calls of checkpoint() hold what their nodes read */
+  unit = c->p->wrapper == VRAM_WRAPPER_FSDP2 || c->p->wrapper == VRAM_WRAPPER_FSDP1;
+  label = unit || !v->node ? vram__node_label(n) : vram__node_label(v->node);
+  vram__text_put(name, VRAM_MAX_NAME, &len, label.text, label.len);
   vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
   y->out[0].name = vram__graph_keep_text(c->g, name, len);
   y->out[0].name_len = (uint8_t)len;
   y->line = n->line;
-  y->round = v->node ? v->node->round : NULL;
+  y->round = unit || !v->node ? n->round : v->node->round;
   at->flight = NULL;
   at->own = y->out;
   return y->out[0].name ? at->own : NULL;
@@ -46677,6 +46686,18 @@ static void vram__rank_order(vram__rank_cut *c) {
   c->g->param_room = 0;
 }
 
+/* Behind the module's last node: what it returns there. */
+static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
+  vram_value **v;
+  uint32_t i;
+  if (n != c->from->returned)
+    return 1;
+  v = (vram_value **)vram__graph_take(c->g, c->from->nresult * (uint64_t)sizeof *v);
+  for (i = 0; v && i < c->from->nresult; i++)
+    v[i] = c->value[c->from->result[i]->index].own;
+  return v && !vram_graph_return(c->g, v, c->from->nresult);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -46696,6 +46717,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   local->dtype = whole->dtype;
   local->adapt = whole->adapt;
   local->autocast_own = whole->autocast_own;
+  local->unit_first = whole->unit_first;
+  local->unit_last = whole->unit_last;
   local->ndim = whole->ndim;
   vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
   c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
@@ -46705,8 +46728,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
     if (vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
-        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
-          vram__rank_blocks_end(&c, n);
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
+            vram__rank_blocks_end(&c, n))
+          vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
@@ -48480,6 +48504,9 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].dtype = f->dtype;
+    p[n].gradient = f->local;
+    p[n].placed = 0;
+    p[n].dtensor = p[n].partial = 0;
     p[n++].rank = 0;
   }
   return n;

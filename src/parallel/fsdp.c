@@ -615,6 +615,9 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].dtype = f->dtype;
+    p[n].gradient = f->local;
+    p[n].placed = 0;
+    p[n].dtensor = p[n].partial = 0;
     p[n++].rank = 0;
   }
   return n;
