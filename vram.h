@@ -2407,8 +2407,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
   X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
-  X(custom)
+  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
+  X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2539,6 +2539,7 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_expert : 1;  /* of experts that other ranks do not have */
   uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
   uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
@@ -2609,7 +2610,7 @@ typedef struct vram_graph {
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
-  vram_error error;     /* the first error; sticky */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -9999,9 +10000,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
-    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
-                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
-                                       : bytes);
+    vram__total_add(&o->trainable,
+                    p->is_dtensor && p->d->numel
+                        ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                        : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -10112,7 +10114,9 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
+                  (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
 }
@@ -20757,7 +20761,7 @@ VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_W
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
 VRAM__OP(parameter, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__PARAM,
-         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen parallel");
 VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__BUFFER,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
 
@@ -36257,6 +36261,19 @@ static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
          vram__node_out_dims(n, 1, x, n->in[0]->dtype);
 }
 
+/* Rows in equal parts to all ranks, as many from them; the second output is what is read. */
+static int vram__shape_all_to_all(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "all_to_all gives its result and what it reads");
+  if (!x->ndim || x->v[0] % VRAM__INT(n, ranks, 1))
+    return vram__node_error(g, n, "rows that the ranks do not divide");
+  return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
 /* The shard of one rank. */
 static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -36456,6 +36473,21 @@ static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram_
   to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
 }
 
+/* all_to_all_single_autograd with equal parts */
+static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[1] = vram__tensor_contiguous(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, in);
+  vram__tensor_release(s, in);
+}
+
 /* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
 static void vram__forward_shard(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -36633,13 +36665,14 @@ VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, n
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
          NONE, 0, 0, "ranks! dim!");
+VRAM__OP(all_to_all, "", 1, 1, all_to_all, SAME, none, all_to_all, all_to_all, none, NONE, 0, 0,
+         "ranks!");
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(
-    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
-    0, VRAM__OP_OWNS,
-    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
+         NONE, 0, VRAM__OP_OWNS,
+         "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
 
@@ -39588,6 +39621,8 @@ static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k
   vram__tensor *t = s->gin + k;
   if (t->d && edge[k].fn) {
     vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
     vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
   }
   if (t->d)
@@ -45660,6 +45695,8 @@ typedef struct vram__rank_value {
   vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
   uint8_t cut;        /* 1 + the axis; 0: all of it */
+  uint8_t experts;    /* rows of this rank's experts, from all ranks */
+  uint8_t gone;       /* it went earlier than in the whole graph */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -45690,6 +45727,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
                                           vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_experts.c */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
@@ -45765,6 +45806,7 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__error_more_n(c->g, label.text, label.len);
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
+  c->g->error.column = n->line != 0;
   return 0;
 }
 
@@ -45866,9 +45908,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.op = op;
   r.in = &x;
   r.nin = 1;
-  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y)) {
@@ -46284,6 +46327,176 @@ VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* >>parallel/cut_experts    expert parallelism: each rank has a part of the experts, and their rows
+   of all ranks (all_to_all_single_autograd around the experts) */
+
+/* A weight with an axis of experts: what batches of rows are multiplied with. */
+static int vram__rank_is_weight(const vram_value *v) {
+  return v->node && v->node->op == VRAM_OP_parameter && v->d->ndim == 3;
+}
+
+static int vram__rank_multiplies(const vram_node *n) {
+  return (n->op == VRAM_OP_bmm || n->op == VRAM_OP_matmul) && n->nin == 2 &&
+         vram__rank_is_weight(n->in[1]);
+}
+
+static int vram__rank_is_view(const vram_node *n) {
+  return n->op == VRAM_OP_view || n->op == VRAM_OP_reshape;
+}
+
+/* The view that gives experts their rows: some product with experts reads it. */
+static int vram__rank_gives_rows(const vram_node *n) {
+  const vram_node *m;
+  if (!vram__rank_is_view(n) || n->out[0].d->ndim != 3)
+    return 0;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[0] == &n->out[0])
+      return 1;
+  return 0;
+}
+
+/* Does this node belong to experts? */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  if (n->op == VRAM_OP_parameter && vram__rank_is_weight(n->out)) {
+    const vram_node *m = n->next;
+    while (m && !(m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[1] == n->out))
+      m = m->next;
+    return m != NULL;
+  }
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].experts)
+      return 1;
+  return vram__rank_gives_rows(n);
+}
+
+/* shape= of a view that stands for itself. */
+static void vram__rank_shape(vram__rank_cut *c, uint32_t n, const int64_t *size) {
+  uint32_t i;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->words[0] = (int64_t)(VRAM__KEY_shape | n << 8);
+  for (i = 0; i < n; i++)
+    c->words[1 + i] = size[i];
+  c->keys.count = 1 + n;
+  c->words[c->keys.count] = 0;
+}
+
+/* x as [a,b,...], its first two axes in each other's place, as a matrix or a batch of them. */
+static vram_value *vram__rank_swap(vram__rank_cut *c, const vram_node *n, vram_value *x,
+                                   const int64_t *split, const int64_t *to, uint32_t nto) {
+  vram_node *y;
+  vram__rank_shape(c, 4, split);
+  y = vram__rank_collective(c, n, VRAM_OP_view, x, ".view");
+  if (!y)
+    return NULL;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim0, 0);
+  vram__rank_key_set(c, VRAM__KEY_dim1, 1);
+  y = vram__rank_collective(c, n, VRAM_OP_transpose, y->out, ".transpose");
+  if (!y)
+    return NULL;
+  vram__rank_shape(c, nto, to);
+  y = vram__rank_collective(c, n, VRAM_OP_reshape, y->out, ".reshape");
+  return y ? y->out : NULL;
+}
+
+/* Rows of all experts become those of this rank's, from all ranks. */
+static int vram__rank_rows_come(vram__rank_cut *c, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  vram_value *own = vram__rank_own(c, n, n->in[0]);
+  const int64_t split[4] = {c->ranks, d->v[0] / c->ranks, d->v[1], d->v[2]},
+                to[3] = {d->v[0] / c->ranks, d->v[1] * c->ranks, d->v[2]};
+  vram_node *y;
+  if (!own)
+    return 0;
+  if (d->v[0] % c->ranks || own->d->ndim != 2 || own->d->v[0] != d->v[0] * d->v[1])
+    return vram__rank_refuse(c, n, "experts that the ranks do not divide, or rows in another form");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  y = vram__rank_collective(c, n, VRAM_OP_all_to_all, own, ".all_to_all");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  if (n->in[0]->node)
+    x->gone = 1;
+  own = vram__rank_own(c, n, &n->out[0]);
+  v->own = own ? vram__rank_swap(c, n, own, split, to, 3) : NULL;
+  v->experts = 1;
+  c->ncut++;
+  return v->own != NULL;
+}
+
+/* And back: who reads them waits. */
+static int vram__rank_rows_go(vram__rank_cut *c, const vram_node *n) {
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d; /* [experts, rows, features] */
+  const int64_t split[4] = {d->v[0] / c->ranks, c->ranks, d->v[1], d->v[2]},
+                to[2] = {d->v[0] * d->v[1], d->v[2]};
+  vram_value *y = vram__rank_swap(c, n, x->own, split, to, 2);
+  vram_node *all;
+  if (!y)
+    return 0;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  all = vram__rank_collective(c, n, VRAM_OP_all_to_all, y, ".all_to_all");
+  if (!all || !vram__node_lifetime(c->g, VRAM__OP_drop, &x->own, 1))
+    return 0;
+  x->gone = 1;
+  v->flight = all->out + 1;
+  vram__rank_keys(c, n);
+  y = all->out;
+  all = vram__rank_emit(c, n, n->op, &y, 1);
+  v->own = all ? all->out : NULL;
+  c->node[n->index] = all;
+  return v->own != NULL;
+}
+
+/* Node n of experts, on what this rank has. 0: an error. */
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[8];
+  vram_node *y;
+  uint32_t i;
+  if (n->op != VRAM_OP_parameter && vram__rank_gives_rows(n))
+    return vram__rank_rows_come(c, n);
+  if (vram__rank_is_view(n))
+    return vram__rank_rows_go(c, n);
+  vram__rank_keys(c, n);
+  if (n->op == VRAM_OP_parameter) {
+    const int64_t size[3] = {n->out[0].d->v[0] / c->ranks, n->out[0].d->v[1], n->out[0].d->v[2]};
+    if (n->out[0].d->v[0] % c->ranks)
+      return vram__rank_refuse(c, n, "experts that the ranks do not divide");
+    vram__rank_key_drop(c, VRAM__KEY_shape);
+    for (i = c->keys.count + 4; i-- > 4;)
+      c->words[i] = c->words[i - 4];
+    c->words[0] = (int64_t)(VRAM__KEY_shape | 3u << 8);
+    for (i = 0; i < 3; i++)
+      c->words[1 + i] = size[i];
+    c->keys.count += 4;
+    c->words[c->keys.count] = 0;
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("expert"));
+  }
+  if (n->nin > 8 || n->nout != 1)
+    return vram__rank_refuse(c, n, "an op of experts that is not known");
+  for (i = 0; i < n->nin; i++) {
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return 0;
+  }
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  c->value[n->out[0].index].experts = n->op != VRAM_OP_parameter;
+  return 1;
+}
+
 /* >>parallel/cut    the graph of one rank of tensor parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
@@ -46301,6 +46514,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n->nin; i++) {
       const vram__rank_value *v = c->value + n->in[i]->index;
+      if (v->gone)
+        continue;
       if (!v->own)
         return vram__rank_refuse(c, n, "a value that is not there");
       if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
@@ -46309,6 +46524,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
         in[count++] = v->whole;
       in[count++] = v->own;
     }
+  if (!count)
+    return 1;
   y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
                             : vram__node_lifetime(c->g, n->op, in, count);
   if (!y)
@@ -46325,6 +46542,8 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
     return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (c->p->ep > 1)
+    return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
     return vram__rank_embedding(c, n);
   if (role)
@@ -46470,7 +46689,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
   c.rank = vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
@@ -46494,8 +46713,11 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
       vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
-                       "tensor parallelism knows no layer of this model (expected names as "
-                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+                       p->ep > 1
+                           ? "expert parallelism knows no experts in this model (expected "
+                             "batches of rows times a parameter of three axes)"
+                           : "tensor parallelism knows no layer of this model (expected names like "
+                             "q_proj and o_proj, wq and wo, w1 and w2)");
     if (!local->error.code)
       vram__rank_outputs(&c);
     if (!local->error.code)
@@ -46527,7 +46749,8 @@ typedef struct vram__ddp_bucket {
 } vram__ddp_bucket;
 
 typedef struct vram__ddp {
-  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t n;   /* parameters that are trained: the leaves of these numbers, */
+  uint32_t own; /* and without those of _ddp_params_and_buffers_to_ignore */
   uint32_t nbucket, next;
   uint32_t nready;    /* so many of `order` are known */
   uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
@@ -46539,7 +46762,8 @@ typedef struct vram__ddp {
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
-  uint8_t *ready;     /* and whether its gradient is there */
+  uint8_t *ready;     /* and whether its gradient is there; */
+  uint8_t *ignored;   /* it is none of the wrapper's */
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
@@ -46552,7 +46776,7 @@ typedef struct vram__ddp_chunk {
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + 2 * sizeof(uint8_t);
   (void)o;
   return sizeof(vram__ddp) + 8 + g->nparam * each;
 }
@@ -46563,6 +46787,19 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
+/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+static void vram__ddp_ignore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_param *p;
+  uint32_t i = 0;
+  d->own = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      d->ignored[i++] = p->is_expert;
+      d->own += !p->is_expert;
+    }
+}
+
 static void vram__ddp_lay_out(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint8_t *at = (uint8_t *)(d + 1);
@@ -46571,6 +46808,8 @@ static void vram__ddp_lay_out(vram__step *s) {
   d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
   d->in = d->order + s->g->nparam;
   d->ready = (uint8_t *)(d->in + s->g->nparam);
+  d->ignored = d->ready + s->g->nparam;
+  vram__ddp_ignore(s);
 }
 
 /* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
@@ -46631,7 +46870,8 @@ static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t
 static void vram__ddp_permute(vram__ddp *d) {
   uint32_t i;
   for (i = 0; i < d->n; i++)
-    d->in[i] = d->bucket[d->in[i]].rank;
+    if (!d->ignored[i])
+      d->in[i] = d->bucket[d->in[i]].rank;
   for (i = 0; i < d->nbucket; i++)
     while (d->bucket[i].rank != i) {
       const vram__ddp_bucket b = d->bucket[i];
@@ -46655,7 +46895,8 @@ static void vram__ddp_assign_first(vram__step *s) {
   }
   d->nbucket = 0;
   for (i = 0; i < d->n; i++)
-    vram__ddp_assign_one(s, &a, i);
+    if (!d->ignored[i])
+      vram__ddp_assign_one(s, &a, i);
   for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
     d->bucket[i].rank = d->nbucket - 1 - i;
   vram__ddp_permute(d);
@@ -46672,7 +46913,7 @@ static void vram__ddp_assign_ordered(vram__step *s) {
   a.first = cap ? cap : VRAM__DDP_FIRST;
   a.rest = cap ? cap : VRAM__DDP_CAP;
   d->nbucket = 0;
-  for (i = 0; i < d->n; i++)
+  for (i = 0; i < d->own; i++)
     vram__ddp_assign_one(s, &a, d->order[i]);
   for (i = a.nseen; i--;)
     if (a.open[a.seen[i]])
@@ -46725,12 +46966,12 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   for (k = 0; k < d->nbucket && !s->failed; k++) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
-      if (d->in[i] == k && s->leaf.at[i].grad.d)
+      if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
   }
 }
 
-static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
 /* Reducer::rebuild_buckets: the order comes from rank 0. */
 static void vram__ddp_rebuild(vram__step *s) {
@@ -46746,9 +46987,9 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
@@ -46796,7 +47037,7 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && !p->is_expert)
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
@@ -46867,7 +47108,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
 
 /* The gradient of parameter i is the next in the order. */
 static void vram__ddp_note(vram__ddp *d, uint32_t i) {
-  if (d->nready < d->n)
+  if (d->nready < d->own)
     d->order[d->nready++] = i;
 }
 
@@ -46876,7 +47117,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  if (!d->expects)
+  if (!d->expects || d->ignored[i])
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
@@ -46894,6 +47135,8 @@ static void vram__ddp_reduce_all(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
   for (i = 0; i < d->n; i++) {
+    if (d->ignored[i])
+      continue;
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
@@ -46942,7 +47185,7 @@ static void vram__ddp_verify(vram__step *s) {
     return;
   }
   for (i = 0; i < d->n; i++)
-    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+    numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
   own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
     slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
@@ -47006,7 +47249,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had)
+    if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -47069,7 +47312,7 @@ static void vram__ddp_backward_begin(vram__step *s) {
   const int knows = p->find_unused_parameters || p->static_graph;
   uint32_t i;
   for (i = 0; i < d->n && d->expects; i++)
-    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+    d->ready[i] = !s->leaf.at[i].deps && knows && !d->ignored[i] ? VRAM__DDP_UNUSED : 0;
 }
 
 static void vram__ddp_backward_end(vram__step *s) {
@@ -48235,11 +48478,11 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
         !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
       continue;
+    vram__memory_zero(p + n, sizeof *p);
     p[n].numel = f->local;
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
-    p[n].dtype = f->dtype;
-    p[n++].rank = 0;
+    p[n++].dtype = f->dtype;
   }
   return n;
 }
@@ -48742,8 +48985,13 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
-  if (o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "cp and ep are not played yet";
+  if (o->parallel->ep > 1 && !g->is_cut)
+    return "a whole graph with expert parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
+                              o->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return "ep goes with ddp over the same ranks, without tp";
+  if (o->parallel->cp > 1)
+    return "cp is not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -50982,6 +51230,40 @@ static void vram__pipe_clear(vram__pipe_run *r) {
   vram__memory_zero(r->chunk, n * sizeof *r->chunk);
 }
 
+/* Is a stage one of this rank's? Then what goes to it is handed over. */
+static int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
+  uint32_t k = 0;
+  while (k < p->local && p->stage[k].stage != stage)
+    k++;
+  return k < p->local;
+}
+
+/* One handover of each microbatch in forward, and of its gradient back. */
+static void vram__pipe_sends(vram__step *s, const vram__handover *h, uint32_t n, int in) {
+  const uint32_t there = in ? VRAM_COLLECTIVE_RECV : VRAM_COLLECTIVE_SEND,
+                 back = in ? VRAM_COLLECTIVE_SEND : VRAM_COLLECTIVE_RECV;
+  uint32_t i, mb;
+  for (i = 0; i < n; i++)
+    for (mb = 0; mb < s->pipe->microbatches; mb++) {
+      const uint64_t bytes = vram__dims_bytes_of(h[i].d, h[i].dt);
+      vram__communicate(s, (vram_collective)there, bytes, 2);
+      if (h[i].grad)
+        vram__communicate(s, (vram_collective)back, bytes, 2);
+    }
+}
+
+static void vram__pipe_communicate(vram__step *s) {
+  const vram__pipe *p = s->pipe;
+  uint32_t k;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *q = p->stage + k;
+    if (!q->is_first && !vram__pipe_is_here(p, q->stage - 1))
+      vram__pipe_sends(s, q->in, q->nin, 1);
+    if (!q->is_last && !vram__pipe_is_here(p, q->stage + 1))
+      vram__pipe_sends(s, q->out, q->nout, 0);
+  }
+}
+
 /* Forward and backward of all microbatches. */
 VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe *const p = s->pipe;
@@ -51010,6 +51292,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   else
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
+  vram__pipe_communicate(s);
   for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
