@@ -44415,6 +44415,7 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -47009,6 +47010,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
+/* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
+   no_sync, but for the last backward, which begins with prepare_for_backward. */
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
+  uint32_t i;
+  s->last_batch = 1;
+  vram__ddp_forward_end(s);
+  vram__ddp_of(s)->buffers = 0;
+  vram__ddp_backward_begin(s);
+  for (i = 0; i < n && !s->failed; i++)
+    vram__ddp_accumulated(s, s->leaf.at + order[i]);
+  vram__ddp_backward_end(s);
+}
+
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
@@ -48712,12 +48726,13 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
-                         backward or input part the gradients of its inputs */
-  uint32_t *gradient; /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient; /* so many */
-  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
+                              backward or input part the gradients of its inputs */
+  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient;      /* so many */
+  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
+  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
   uint8_t known;
 } vram__played;
 
@@ -48842,8 +48857,16 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -49181,6 +49204,7 @@ typedef struct vram__part_player {
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
   uint32_t *given, ngiven; /* what the running part gives */
+  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
 } vram__part_player;
 
 /* ---- writing down */
@@ -49244,6 +49268,12 @@ static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
   to->bytes = bytes;
   to->kind = VRAM__PART_BRIEF;
   y->part->count++;
+}
+
+static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  if (y->norder < y->p->g.nparam)
+    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
 }
 
 static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
@@ -49325,6 +49355,11 @@ static void vram__part_end(vram__part_player *y) {
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
+  part->order = vram__part_list(y, y->norder);
+  for (i = 0; part->order && i < y->norder; i++)
+    part->order[i] = y->order[i];
+  part->norder = y->norder;
+  y->norder = 0;
   for (i = 0; i < t->leaf.parameters; i++)
     n += t->leaf.at[i].grad.d && !y->had[i];
   part->gradient = vram__part_list(y, 2 * n);
@@ -50160,13 +50195,16 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  if (!y.had || !y.given || !in)
+  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
+  if (!y.had || !y.given || !in || !y.order)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
   y.t.brief = vram__part_hear_brief;
+  if (p->parallel->wrapper)
+    y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
@@ -50481,9 +50519,13 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
   const vram__played *part;
   m->live = vram__pipe_table(r, k);
+  r->s->node = NULL;
+  r->s->last_batch = 0;
+  VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
+  VRAM__WRAPPER_DO(r->s, forward_end);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
@@ -50516,6 +50558,8 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__played *part =
       vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
   r->had[k] = 1;
+  if (r->s->wrapper && mb + 1 == r->p->microbatches)
+    vram__ddp_last_backward(r->s, part->order, part->norder);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -50596,6 +50640,13 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
+static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last && !r->s->wrapper)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+}
+
 /* ---- ScheduleGPipe._step_microbatches */
 
 /* A Work of a single send or receive holds the tensor as long as it is held itself: works of
@@ -50611,8 +50662,8 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
       vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
     vram__pipe_forward(r, 0, i);
   }
-  for (i = 0; i < count && !stage->is_last; i++)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->out, stage->nout);
+  for (i = 0; i < count; i++)
+    vram__pipe_sent(r, i);
   for (i = 0; i < count && !r->s->failed; i++) {
     vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
     vram__pipe_receive(r, 0, i, 0);
@@ -50655,8 +50706,8 @@ static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint3
 static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
   const vram__pipe_stage *stage = r->p->stage;
   vram__slots_release(r->s, v->fwd_sends, v->most);
-  if (v->sent && !stage->is_last)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, v->sent - 1)->out, stage->nout);
+  if (v->sent)
+    vram__pipe_sent(r, v->sent - 1);
   v->sent = 0;
 }
 

@@ -66,8 +66,16 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
