@@ -1899,6 +1899,7 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
+#define vram_graph_stages VRAM__JOIN(VRAM_NAMESPACE, vram_graph_stages)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
@@ -2605,7 +2606,8 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
-  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
+  struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -2676,6 +2678,10 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
    point; in a loop each round is one. Without them units are found by the numbers in names
    (vram_parallel.units). names: with spaces between. */
 VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
+
+/* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
+   name, or whose name goes on behind a point. Without them stages are cut at units. */
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3393,9 +3399,11 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;     /* of this rank; 0: as the schedule has it */
-  vram_words loss_fn;  /* the node where the schedule's loss_fn begins; NULL: the model's own loss
-                          is its output */
+  uint32_t stages;    /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn; /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                         is its output */
+  uint8_t
+      balance; /* stages are cut so that the fullest takes least, not in equal numbers of units */
   vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
                           have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
@@ -3465,9 +3473,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
-  uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
-  uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks; /* how many, in all copies and along cp */
+  uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks;    /* how many, in all copies and along cp */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
@@ -9006,7 +9014,7 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
-typedef struct vram__unit_word { /* a name of a `unit` line */
+typedef struct vram__unit_word { /* a name of a `unit` or `stage` line */
   struct vram__unit_word *next;
   const char *text;
   uint32_t len;
@@ -9396,7 +9404,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -11979,7 +11987,10 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
 
 /* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
 
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+/* A name of a `unit` line, or of a `stage` line. */
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
+  vram__unit_word **const first = stage ? &g->stage_first : &g->unit_first;
+  vram__unit_word **const last = stage ? &g->stage_last : &g->unit_last;
   vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
   if (!w)
     return 0;
@@ -11988,27 +11999,35 @@ VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
   w->len = name.len;
   if (!w->text)
     return 0;
-  if (g->unit_last)
-    g->unit_last->next = w;
+  if (*last)
+    (*last)->next = w;
   else
-    g->unit_first = w;
-  g->unit_last = w;
+    *first = w;
+  *last = w;
   return 1;
 }
 
-VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+static vram_result vram__unit_names(vram_graph *g, const char *names, int stage) {
   const char *at = names;
   if (!names)
-    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of modules that are NULL");
   while (!g->error.code && *at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
     if (at > from)
-      vram__unit_add(g, vram__span_of(from, at));
+      vram__unit_add(g, vram__span_of(from, at), stage);
     at += *at == ' ';
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 0);
+}
+
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 1);
 }
 
 VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
@@ -12631,18 +12650,23 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
-/* A `unit` line. */
-static int vram__unit_line(vram__parser *p) {
+/* A `unit` or `stage` line. */
+static int vram__modules_line(vram__parser *p, int stage) {
   if (p->depth || p->blocks)
-    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              stage ? "stage inside a block" : "unit inside a block", NULL);
   while (vram__parse_token(p)) {
     if (!vram__span_is_name(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
-    if (!p->names_only && !vram__unit_add(p->g, p->token))
+    if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
   }
   return 1;
 }
+
+static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
+
+static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
@@ -12975,6 +12999,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"return", vram__return_line},
     {"unit", vram__unit_line},
+    {"stage", vram__stage_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -44528,6 +44553,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -48828,6 +48854,113 @@ static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
   return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
 }
 
+/* What a unit takes, about: parameters with gradients and two states, and results of as many
+   microbatches as are in flight. */
+static uint64_t vram__stage_weight(const vram__pipe *p, const vram__unit_run *run,
+                                   const vram_node *end) {
+  const int all = p->parallel->schedule == VRAM_PIPELINE_GPIPE ||
+                  p->parallel->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  const uint64_t alive = all || p->microbatches < p->ranks ? p->microbatches : p->ranks;
+  const vram_node *n;
+  uint64_t sum = 0;
+  uint32_t i;
+  for (n = run->first; n != end; n = n->next) {
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->node == n)
+        sum = vram__sum_or_overflow(
+            sum, vram__product_or_overflow(
+                     4, vram__dims_bytes_of(n->param[i]->d, (vram_dtype)n->param[i]->dtype)));
+    for (i = 0; i < n->nout; i++)
+      sum = vram__sum_or_overflow(
+          sum, vram__product_or_overflow(alive, vram__dims_bytes_of(n->out[i].d, n->out[i].dtype)));
+  }
+  return sum;
+}
+
+/* Fills stages up to `most`; where stage `which` begins. *count: how many stages that makes. */
+static const vram_node *vram__stage_fill(const vram__pipe *p, uint64_t most, uint32_t units,
+                                         uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first, *at = n;
+  uint64_t sum = 0;
+  uint32_t unit = 0;
+  *count = 1;
+  while (n) {
+    vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    const vram_node *end = run.last->next;
+    uint64_t weight;
+    const uint32_t left = units - unit; /* units from this one on */
+    if (!run.is_unit && n != p->whole->first) {
+      n = end; /* counts with the unit before, below */
+      continue;
+    }
+    while (end) { /* what lies between this unit and the next one */
+      const vram__unit_run next = vram__units_run(p->whole, p->parallel->units, end);
+      if (next.is_unit && !(run.first == p->whole->first && !run.is_unit))
+        break;
+      run.is_unit |= next.is_unit;
+      end = next.last->next;
+    }
+    weight = vram__stage_weight(p, &run, end);
+    if (unit && (weight > most || sum > most - weight ||
+                 (*count < p->stages && left <= p->stages - *count))) {
+      if (*count == which)
+        at = run.first;
+      ++*count;
+      sum = 0;
+    }
+    sum = vram__sum_or_overflow(sum, weight);
+    unit++;
+    n = end;
+  }
+  return at;
+}
+
+/* The least that the fullest stage can take. */
+static uint64_t vram__stage_balance(const vram__pipe *p, uint32_t units) {
+  uint64_t low = 0, high = (uint64_t)VRAM_MAX_BYTES;
+  uint32_t count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    vram__stage_fill(p, middle, units, 0, &count);
+    if (count > p->stages)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The first node of the module of the k-th name of `stage` lines; NULL: there is none. */
+static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
+  const vram__unit_word *w = g->stage_first;
+  const vram_node *n;
+  while (w && k--)
+    w = w->next;
+  for (n = w ? g->first : NULL; n; n = vram__line_end_of(n)->next) {
+    const vram__span label = vram__node_label(vram__line_end_of(n));
+    if (n->op < VRAM_OP_COUNT && label.len >= w->len &&
+        vram__text_equal(label.text, w->text, w->len) &&
+        (label.len == w->len || label.text[w->len] == '.'))
+      return n;
+  }
+  return NULL;
+}
+
+/* Where stage i of all begins; NULL: behind the last one. */
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
+                                          uint64_t most) {
+  uint32_t none;
+  if (!i)
+    return p->whole->first;
+  if (i == p->stages)
+    return NULL;
+  if (p->whole->stage_first)
+    return vram__stage_named(p->whole, i - 1);
+  if (p->parallel->balance)
+    return vram__stage_fill(p, most, units, i, &none);
+  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+}
+
 /* Where the schedule's loss_fn begins: the line of that name. */
 static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   const vram_node *n = g->last;
@@ -48845,8 +48978,17 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
-  uint32_t k, units, none;
+  const vram__unit_word *w;
+  uint32_t k, units, named = 0;
+  uint64_t most;
   vram__stage_unit_at(p, UINT32_MAX, &units);
+  for (w = g->stage_first; w; w = w->next)
+    named++;
+  if (named && named + 1 != p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "as many names of stage lines as there are cuts are expected: one less "
+                           "than the stages of all ranks");
+  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
   if (!o->train)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
   if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
@@ -48876,16 +49018,15 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
     s->is_first = s->stage == 0;
     s->is_last = s->stage + 1 == p->stages;
-    s->lo = s->is_first
-                ? g->first
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage, p->stages), &none);
-    s->hi = s->is_last
-                ? NULL
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
-    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi))
+    s->lo = vram__stage_begin(p, s->stage, units, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
+        (s->hi && s->hi->index < s->lo->index))
       return vram__pipe_fail(p, VRAM_ERR_VALUE,
                              "a stage without nodes: more stages than units, names with a number "
                              "that is a part of its own (\"layers.3\") or rounds of a loop");
+    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
+      s->loss = g->returned->next; /* where the module returns */
     if (!s->is_last || !p->parallel->loss_fn.text)
       continue;
     s->loss = vram__stage_loss(g, p->parallel->loss_fn);
@@ -50704,7 +50845,6 @@ static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint3
 
 /* _wait_and_release_fwd_send of what was sent last */
 static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
-  const vram__pipe_stage *stage = r->p->stage;
   vram__slots_release(r->s, v->fwd_sends, v->most);
   if (v->sent)
     vram__pipe_sent(r, v->sent - 1);

@@ -532,18 +532,23 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
-/* A `unit` line. */
-static int vram__unit_line(vram__parser *p) {
+/* A `unit` or `stage` line. */
+static int vram__modules_line(vram__parser *p, int stage) {
   if (p->depth || p->blocks)
-    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              stage ? "stage inside a block" : "unit inside a block", NULL);
   while (vram__parse_token(p)) {
     if (!vram__span_is_name(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
-    if (!p->names_only && !vram__unit_add(p->g, p->token))
+    if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
   }
   return 1;
 }
+
+static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
+
+static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
@@ -876,6 +881,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"return", vram__return_line},
     {"unit", vram__unit_line},
+    {"stage", vram__stage_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
