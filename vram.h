@@ -71919,6 +71919,7 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 /* hparams.c */
 VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN int vram__llama_is_whole(uint32_t kind);
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
@@ -72136,6 +72137,11 @@ VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char
   return vram_file_get(l->file, name, n);
 }
 
+/* Is a value, or each of an array, a uint64_t or int64_t: a number or a flag? */
+VRAM__FN int vram__llama_is_whole(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL;
+}
+
 /* 0: missing, or no number. */
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
   const vram_file_value *const v = vram__llama_get(l, key);
@@ -72160,8 +72166,75 @@ static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const
 
 /* 0: no whole number from 0 to 2^31 - 1. */
 static int vram__llama_is_count(uint32_t kind, uint64_t u) {
-  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
-         u <= INT32_MAX;
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT) && u <= INT32_MAX;
+}
+
+/* Keys that are read by their values alone: of what kind they must be. llama.cpp stops at a key of
+   another type, too (llama-model-loader.cpp, GGUFMeta::GKV::get_kv), if its architecture has it. */
+typedef enum vram__llama_kind {
+  VRAM__LLAMA_FLAG,
+  VRAM__LLAMA_COUNT,
+  VRAM__LLAMA_FLOAT,
+  VRAM__LLAMA_FLOATS /* of each layer, or one for all */
+} vram__llama_kind;
+
+static const struct {
+  const char *key;
+  vram__llama_kind kind;
+} vram__llama_kinds[] = {
+    {"attention.causal", VRAM__LLAMA_FLAG},
+    {"use_parallel_residual", VRAM__LLAMA_FLAG},
+    {"swin_norm", VRAM__LLAMA_FLAG},
+    {"rope.scaling.finetuned", VRAM__LLAMA_FLAG},
+    {"expert_weights_norm", VRAM__LLAMA_FLAG},
+    {"ssm.dt_b_c_rms", VRAM__LLAMA_FLAG},
+    {"pooling_type", VRAM__LLAMA_COUNT},
+    {"classifier.pooling_type", VRAM__LLAMA_COUNT},
+    {"n_deepstack_layers", VRAM__LLAMA_COUNT},
+    {"leading_dense_block_count", VRAM__LLAMA_COUNT},
+    {"attention.indexer.top_k", VRAM__LLAMA_COUNT},
+    {"experts_per_group", VRAM__LLAMA_COUNT},
+    {"rescale_every_n_layers", VRAM__LLAMA_COUNT},
+    {"num_loops", VRAM__LLAMA_COUNT},
+    {"attention.max_alibi_bias", VRAM__LLAMA_FLOAT},
+    {"attention.clamp_kqv", VRAM__LLAMA_FLOAT},
+    {"attention.temperature_scale", VRAM__LLAMA_FLOAT},
+    {"attention.value_scale", VRAM__LLAMA_FLOAT},
+    {"attention.layer_norm_rms_epsilon", VRAM__LLAMA_FLOAT},
+    {"residual_scale", VRAM__LLAMA_FLOAT},
+    {"embedding_scale", VRAM__LLAMA_FLOAT},
+    {"expert_weights_scale", VRAM__LLAMA_FLOAT},
+    {"swiglu_clamp_exp", VRAM__LLAMA_FLOATS},
+    {"swiglu_clamp_shexp", VRAM__LLAMA_FLOATS},
+};
+
+static int vram__llama_is_kind(const vram_file_value *v, vram__llama_kind kind) {
+  switch (kind) {
+  case VRAM__LLAMA_FLAG:
+    return v->kind == VRAM_VALUE_BOOL;
+  case VRAM__LLAMA_COUNT:
+    return vram__llama_is_count(v->kind, v->number.u);
+  case VRAM__LLAMA_FLOATS:
+    if (v->kind == VRAM_VALUE_ARRAY)
+      return v->of == VRAM_VALUE_FLOAT;
+    /* fall through */
+  default:
+    return v->kind == VRAM_VALUE_FLOAT;
+  }
+}
+
+static vram_result vram__llama_check_kinds(const vram__llama *l, vram_error *e) {
+  static const char *const expected[] = {
+      "': true or false is expected", "': a number from 0 to 2^31-1 is expected",
+      "': a floating-point number is expected", "': floating-point numbers are expected"};
+  size_t i;
+  for (i = 0; i < sizeof vram__llama_kinds / sizeof *vram__llama_kinds; i++) {
+    const char *const key = vram__llama_kinds[i].key;
+    const vram_file_value *const v = vram__llama_get(l, key);
+    if (v && !vram__llama_is_kind(v, vram__llama_kinds[i].kind))
+      return vram__llama_refuse(l, e, key, expected[vram__llama_kinds[i].kind]);
+  }
+  return VRAM_OK;
 }
 
 /* What the file does not have stays as it is. */
@@ -72176,21 +72249,22 @@ static vram_result vram__llama_number(const vram__llama *l, const char *key, uin
   return VRAM_OK;
 }
 
-/* A number of each layer, into what lies at `offset` in each. */
-static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+/* A number of each layer, or a flag, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset, int is_flag,
                                     vram_error *e) {
   const vram_file_value *const v = vram__llama_get(l, key);
   const uint64_t *many;
-  uint32_t i;
+  uint32_t i, kind;
   if (!v)
     return VRAM_OK;
   many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  kind = many ? v->of : v->kind;
   if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   for (i = 0; i < l->n_layer; i++) {
     const uint64_t u = many ? many[i] : v->number.u;
     const uint32_t n = (uint32_t)u;
-    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+    if (!vram__llama_is_count(kind, u) && !(kind == VRAM_VALUE_BOOL && (is_flag || many)))
       return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
     vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
   }
@@ -72306,7 +72380,7 @@ static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
     l->n_swa = 0;
     return VRAM_OK;
   }
-  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+  if (is_each && (!v->array || v->count < l->n_layer || !vram__llama_is_whole(v->of)))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   if (!is_each && vram__llama_number(l, key, &period, e))
     return VRAM_ERR_VALUE;
@@ -72385,13 +72459,14 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   static const char output[] = "output.weight";
   const vram_file_value *causal;
   uint32_t i;
-  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
-      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
+  if (vram__llama_begin(l, e) || vram__llama_check_kinds(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), 0, e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), 0, e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
-  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), 0,
+                       e) ||
       vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
     return VRAM_ERR_VALUE;
   l->n_layer_kv = l->n_layer - l->n_layer_nextn;
@@ -72405,7 +72480,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
     l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
   if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
       vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
-                       e))
+                       1, e))
     return VRAM_ERR_VALUE;
   for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
     l->layer[i].is_nextn = 1;
@@ -72624,10 +72699,9 @@ VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
   const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
   if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
     return 1;
-  if (v && v->kind == VRAM_VALUE_ARRAY)
-    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
-           ((const uint64_t *)v->array)[i] != 0;
-  if (v)
+  if (v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of))
+    return !v->array || i >= v->count || ((const uint64_t *)v->array)[i] != 0;
+  if (v && vram__llama_is_whole(v->kind))
     return v->number.u != 0;
   return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
@@ -73637,7 +73711,7 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
+  uint8_t is_given_up;    /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
@@ -73761,6 +73835,9 @@ VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z);
+VRAM__FN uint64_t vram__build_each(const vram__build *b);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
@@ -73940,10 +74017,13 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
 
 static int vram__graph_place_node(vram__graph *g, int32_t i) {
   vram__graph_node *n = g->node + i;
-  vram__graph_heap *h = g->heap + n->buffer;
+  vram__graph_heap *h;
   int32_t from;
   if (n->view >= 0 || (n->flags & (VRAM__NODE_FOREIGN | VRAM__NODE_IS_PLACED)))
     return 1;
+  if (n->buffer < 0)
+    return 0; /* of nothing that has a place: a layer without its weights */
+  h = g->heap + n->buffer;
   n->flags |= VRAM__NODE_IS_PLACED;
   from = vram__graph_taken_over(g, n);
   if (from >= 0) {
@@ -74068,7 +74148,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   vram__graph_node *n = g->node + g->nnode;
   const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return -1;
   }
   *n = *from;
@@ -74106,7 +74186,7 @@ static int32_t vram__split_copy(vram__split *s, int32_t i) {
   if (c >= 0)
     return c;
   if (s->ninput == sizeof s->input / sizeof *s->input) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return i;
   }
   c = vram__graph_append(g, i, s->buffer, flags);
@@ -74210,7 +74290,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
-  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+  for (uint32_t i = 0; i < g->norder && !g->is_given_up; i++) {
     vram__graph_node *n = g->node + g->order[i];
     if (vram__graph_is_view(n))
       continue;
@@ -74241,7 +74321,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   vram__graph *g = b->g;
   vram__graph_node *n = g->node + g->nnode;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
@@ -74260,7 +74340,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   if (source < 0)
     return;
   if (n->nsource == VRAM__GRAPH_SOURCES)
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   else
     n->source[n->nsource++] = source;
 }
@@ -74269,7 +74349,7 @@ static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
   int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
-    g->is_full = 1;
+    g->is_given_up = 1;
   else if (is_input)
     g->input[g->ninput++] = node;
   else
@@ -74564,6 +74644,23 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
+/* These rows in the last layer, unless the architecture takes them behind it or takes none: of one,
+   two or three tensors. */
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z) {
+  if (!is_last ||
+      (b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL)))
+    return;
+  *x = vram__build_rows_of(b, *x);
+  if (y)
+    *y = vram__build_rows_of(b, *y);
+  if (z)
+    *z = vram__build_rows_of(b, *z);
+}
+
+/* Tokens of each sequence. */
+VRAM__FN uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
 /* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
@@ -74743,7 +74840,7 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   if (vram__llama_is_quantised(type))
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   vram__build_at(b, i)->bytes =
       vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
@@ -75058,7 +75155,7 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
   int32_t i;
   a.k = a.v = a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight"))
-    b->g->is_full = 1; /* all in one: not built */
+    b->g->is_given_up = 1; /* all in one: not built */
   i = vram__build_linear(b, x, "attn_q.weight", NULL);
   a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
   if (y->cache >= 0) {
@@ -75133,7 +75230,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   int32_t all, kv, k;
   a.gate = -1;
   if (turned > y->head_k)
-    b->g->is_full = 1; /* more positions than a head has elements */
+    b->g->is_given_up = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -75404,7 +75501,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   if (up < 0) {
-    b->g->is_full = 1; /* a router without experts */
+    b->g->is_given_up = 1; /* a router without experts */
     return x;
   }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
@@ -75416,7 +75513,7 @@ static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
                                 const vram__build_experts *e) {
   const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
   if (i < 0)
-    b->g->is_full = 1; /* experts without one */
+    b->g->is_given_up = 1; /* experts without one */
   return i < 0 ? x : i;
 }
 
@@ -75482,7 +75579,7 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
       "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
   const double each = vram__llama_real(b->m, "experts_per_group");
   if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
-    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+    b->g->is_given_up = 1; /* fewer groups than are chosen: no graph of this kind */
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
@@ -75572,7 +75669,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
 
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
-  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = vram__build_each(b);
   int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
@@ -75586,7 +75683,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
@@ -75612,7 +75709,7 @@ typedef struct vram__build_scanned {
 
 /* The scan's outputs, behind them the states, which are stored. */
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
-  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t inner = b->m->ssm_d_inner, tokens = vram__build_each(b);
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
   const uint64_t outputs =
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
@@ -75651,7 +75748,7 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
-  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+  return vram__build_view(b, a, width, vram__build_each(b), b->m->n_seq);
 }
 
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
@@ -75690,7 +75787,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.x = vram__build_slice(b, x, inner);
   s.b = vram__build_slice(b, x, shared);
   s.c = vram__build_slice(b, x, shared);
-  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, vram__build_each(b), b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
   s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
@@ -75704,7 +75801,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
 /* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
 VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
-  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const uint64_t head = heads ? inner / heads : 0, each = vram__build_each(b);
   const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
   int32_t all, z;
   vram__build_scanned s;
@@ -75738,8 +75835,7 @@ VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last
   i = vram__build_map(b, i,
                       vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
   x = vram__build_map(b, i, x);
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
   return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
@@ -75753,7 +75849,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   x = vram__build_slice(b, all, width);
   i = vram__build_map(b, vram__build_slice(b, all, width), x);
   i = vram__build_columns(b, i, b->m->shortconv_l_cache);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "shortconv.conv.weight"));
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
@@ -75768,8 +75864,6 @@ typedef struct vram__build_net {
   int32_t q, k, v, gate, beta, state;
   uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
 } vram__build_net;
-
-static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
 
 /* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
    stored. */
@@ -75837,7 +75931,7 @@ VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
   n.width = b->m->ssm_d_state;
   n.heads = heads;
   if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
-    b->g->is_full = 1; /* the older form of qwen3next */
+    b->g->is_given_up = 1; /* the older form of qwen3next */
   vram__build_expand(b, x);
   all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
   all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
@@ -75947,7 +76041,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 static int32_t vram__build_own(vram__build *b, int32_t x) {
   uint64_t width;
   if (b->each_layer < 0) {
-    b->g->is_full = 1; /* gemma3n without them */
+    b->g->is_given_up = 1; /* gemma3n without them */
     return x;
   }
   width = vram__build_at(b, b->each_layer)->ne[0];
@@ -76122,15 +76216,13 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
    (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
    arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
 
-static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* All tokens in a row, and apart by sequence. */
 static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
   return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
-  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_each(b), b->m->n_seq);
 }
 
 static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
@@ -76139,7 +76231,7 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
-  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const uint64_t width = b->m->n_embd, each = vram__build_each(b);
   const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
   const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
   vram__build_at(b, others)->bytes =
@@ -76375,11 +76467,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   x = vram__build_in_a_row(b, x);
   i = vram__build_in_a_row(b, i);
   before = vram__build_in_a_row(b, before);
-  if (is_last) {
-    x = vram__build_rows_of(b, x);
-    i = vram__build_rows_of(b, i);
-    before = vram__build_rows_of(b, before);
-  }
+  vram__build_last_rows(b, is_last, &x, &i, &before);
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
@@ -76397,8 +76485,7 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
   vram__build_foreign(b, vram__build_last_token(b, norm), -1);
   x = vram__build_in_a_row(b, vram__build_map(b, i, x));
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
 }
@@ -76439,7 +76526,7 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
   if (!head || c + 1 != (int32_t)b->m->ncache) {
-    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    b->g->is_given_up = 1; /* no cache of an indexer, or not behind that of the layer */
     return;
   }
   heads = vram__build_width(t) / head;
@@ -76513,7 +76600,7 @@ static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
     b->il = il;
   }
   if (!t) {
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
     return b->buckets;
   }
   if (b->buckets < 0)
@@ -76549,10 +76636,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
 }
 
 static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
@@ -76586,10 +76670,7 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) 
 /* bert: norms behind the sums. */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
   if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
@@ -76605,10 +76686,7 @@ VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
 /* arctic: a dense feed-forward behind attention, experts beside both. */
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
   dense = vram__build_map(b, dense, i);
@@ -76627,10 +76705,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   }
   if (!y->n_ff)
     return before;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (y->n_head)
     i = vram__build_map(b, i, x);
   x = i;
@@ -76641,10 +76716,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
 /* grovemoe: experts, and of what they make those of their groups, by the same logits. */
 VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
   logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
@@ -76660,10 +76732,7 @@ VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
   const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
   const int is_after = v && v->number.u;
   int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (is_after)
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
   x = vram__build_map(b, i, x);
@@ -76754,7 +76823,7 @@ static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) 
     return i;
   }
   if (rows != b->tokens)
-    b->g->is_full = 1; /* llama.cpp stops */
+    b->g->is_given_up = 1; /* llama.cpp stops */
   i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
   i = vram__build_node(b, width, b->m->n_seq, 1, i);
   vram__build_source(b, i,
@@ -76965,18 +77034,13 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
-/* Are output rows chosen in the last layer, and not behind it? */
-static int vram__build_has_rows(const vram__build *b) {
-  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
-}
-
 /* What makes one token of others: attention, or a state. */
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->layer[m->layer[b->il].reads].cache < 0) {
-    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    b->g->is_given_up = 1; /* a feed-forward's layer without its matrices */
     return x;
   }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
@@ -77021,7 +77085,7 @@ static vram__build_norms vram__build_norms_of(vram__build *b) {
     n.forward = after;
     n.forward_bias = "";
     if (!vram__build_weight(b, after))
-      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+      b->g->is_given_up = 1; /* no layer of this kind: feed-forward without a norm */
   }
   return n;
 }
@@ -77045,11 +77109,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
   if (b->flags & VRAM__BUILD_ROWS_AFTER)
     i = vram__build_norm(b, i, n.mixed, NULL);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
-  }
+  vram__build_last_rows(b, is_last, &i, &x, logits >= 0 ? &logits : NULL);
   if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
     i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
@@ -77071,11 +77131,7 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    norm = vram__build_rows_of(b, norm);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, &norm);
   norm = vram__build_forward(b, norm, -1);
   if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
     return vram__build_map(b, vram__build_map(b, i, norm), x);
@@ -77091,10 +77147,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
   if (!parallel || !parallel->number.u)
     return vram__build_plain(b, x, is_last);
   i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
@@ -77105,10 +77158,7 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
   i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   return vram__build_map(b, i, x);
 }
 
@@ -77374,7 +77424,7 @@ static void vram__build_all(vram__build *b) {
   vram__build_each_layer(b, x);
   if (b->flags & VRAM__BUILD_STREAMED)
     x = vram__build_streams_begin(b, x);
-  for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
+  for (b->il = 0; b->il < n && !b->g->is_given_up; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
@@ -77429,7 +77479,9 @@ static int vram__build_is_moved(const vram__llama *m) {
 /* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
 static int vram__build_has_sections(const vram__llama *m) {
   const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
-  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of)
+                           ? (const uint64_t *)v->array
+                           : NULL;
   return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
@@ -77537,7 +77589,7 @@ VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) 
     return;
   b.tokens = b.outputs = m->n_seq;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return;
   vram__graph_spread(g);
   for (uint32_t i = 0; i < g->norder; i++) {
@@ -77557,10 +77609,10 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);
@@ -81874,7 +81926,7 @@ static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t c
     vram__text_putu(to, cap, n, m->f->tensor_bytes);
     vram__text_puts(to, cap, n, " bytes of constants\n");
   }
-  if (graphs && graphs->number.u > 1) {
+  if (graphs && graphs->kind == VRAM_VALUE_UINT && graphs->number.u > 1) {
     vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
     vram__text_putu(to, cap, n, graphs->number.u - 1);
     vram__text_puts(to, cap, n, "\n");
