@@ -8981,7 +8981,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
@@ -10069,7 +10072,7 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS], **x = few;
   vram_node *n;
   if (g->error.code)
     return NULL;
@@ -10078,6 +10081,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
                      names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
+  if (nin > VRAM__FEW_INPUTS)
+    x = (vram_value **)vram__graph_take(g, nin * (uint64_t)sizeof *x);
+  if (!x)
+    return NULL;
   for (r.nin = 0; r.nin < nin; r.nin++) {
     x[r.nin] = in[r.nin];
     if (!x[r.nin]) {
@@ -12213,11 +12220,32 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* How many words there may be behind the current one. */
+static uint64_t vram__words_left(const vram__parser *p) {
+  uint64_t n = 1;
+  const char *at;
+  for (at = p->at; at < p->end; at++)
+    n += *at == ' ' || *at == '\t';
+  return n;
+}
+
+/* Inputs are more than a few: their list goes to the graph's memory. */
+static int vram__inputs_move(vram__parser *p, vram__request *r) {
+  const uint64_t left = vram__words_left(p), most = VRAM__MAX_INPUTS;
+  const uint64_t room = left < most - r->nin ? r->nin + left : most;
+  vram_value **const all = (vram_value **)vram__graph_take(p->g, room * sizeof *all);
+  if (!all)
+    return vram__parse_located(p, p->token.text);
+  vram__memory_copy(all, r->in, r->nin * sizeof *all);
+  r->in = all;
+  return 1;
+}
+
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -12227,7 +12255,7 @@ static int vram__op_line(vram__parser *p) {
   keys.count = 0;
   keys.room = 1000;
   r.op = vram__op_named(p, name);
-  r.in = in;
+  r.in = few;
   r.nin = 0;
   r.keys = &keys;
   if (r.op == VRAM_OP_COUNT)
@@ -12246,8 +12274,10 @@ static int vram__op_line(vram__parser *p) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
     if (r.nin == VRAM__MAX_INPUTS)
       return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
-    in[r.nin] = vram__parse_value(p, p->token);
-    if (!in[r.nin++])
+    if (r.nin == VRAM__FEW_INPUTS && !vram__inputs_move(p, &r))
+      return 0;
+    r.in[r.nin] = vram__parse_value(p, p->token);
+    if (!r.in[r.nin++])
       return 0;
   }
   return vram__parse_node(p, &r, names, name.text, &n);
@@ -68607,12 +68637,7 @@ static const char vram__video_norm[] =
 
 /* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
 static const char vram__video_rms[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "%3\n"
   "drop %1.mean\n";
 
@@ -69347,14 +69372,18 @@ static const char vram__denoiser_continuous[] =
   "add %1.add_1 %1.mul %1.slice_3\n"
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
-/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__denoiser_rms[] =
+/* What RMSNorms begin with: path, of what */
+static const char vram__denoiser_mean_square[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
   "add %1.add %1.mean scalar=1\n"
   "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "mul %1.mul %2 %1.rsqrt\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[%3]\n"
   "%5"
@@ -69363,12 +69392,7 @@ static const char vram__denoiser_rms[] =
 
 /* T5LayerNorm: path, of what */
 static const char vram__denoiser_t5_norm[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[$c]\n"
   "mul %1.mul_1 %1.weight %1.to_1\n";
@@ -69558,7 +69582,7 @@ static const char vram__sd3_second[] =
 
 static const vram__hf_part vram__denoiser_parts[] = {
 {"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
-      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"mean_square", vram__denoiser_mean_square, NULL}, {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
       {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
       {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
       {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
@@ -77973,6 +77997,7 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what);
 VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
 VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size);
 
 /* onnx_fold.c */
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
@@ -80054,7 +80079,7 @@ static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onn
 }
 
 /* A place within 0 and size, from the end if it is negative. */
-static int64_t vram__onnx_place(int64_t at, int64_t size) {
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size) {
   at = at < 0 ? (at < -size ? 0 : at + size) : at;
   return at > size ? size : at;
 }
@@ -81081,11 +81106,6 @@ typedef struct vram__tflite_cut { /* of an axis */
   int is_one; /* the axis goes */
 } vram__tflite_cut;
 
-static int64_t vram__tflite_place(int64_t at, int64_t size) {
-  at = at < 0 ? (at < -size ? 0 : at + size) : at;
-  return at > size ? size : at;
-}
-
 /* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
 static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
                              int is_first, vram__tflite_cut *c) {
@@ -81105,12 +81125,12 @@ static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_v
     return vram__onnx_refuse(m, "axes that the mask adds");
   for (i = 0; i < x->d->ndim; i++) {
     const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
-    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__onnx_place(list[0][i], size);
     c[i].end = size;
     c[i].step = strided && i < n[0] ? list[2][i] : 1;
     c[i].is_one = i < n[0] && ones >> i & 1;
     if (i < n[0] && strided && !(ends >> i & 1))
-      c[i].end = vram__tflite_place(list[1][i], size);
+      c[i].end = vram__onnx_place(list[1][i], size);
     else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
       c[i].end = c[i].start + list[1][i];
     if (c[i].step < 1)
