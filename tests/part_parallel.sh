@@ -18,3 +18,7 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+resnet="tests/golden/parallel/resnet50.vram --train adamw"
+refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
+refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16
+refuse_parallel "fully_shard is played without GradScaler" $tiny --parallel fsdp2=4 --amp fp16

@@ -52,7 +52,7 @@ static PLAY_UNUSED void property_events(const play *p, const vram_step_options *
   play_count(p, phase);
   before = r->phase[VRAM_PHASE_FORWARD].requested_bytes - (uint64_t)phase[VRAM_PHASE_FORWARD].end;
   CHECK(before >= r->params_bytes + r->buffers_bytes + r->inputs_bytes);
-  for (k = o->train ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD; k < VRAM_PHASE_COUNT; k++) {
+  for (k = o->train ? VRAM_PHASE_ZERO_GRAD : VRAM_PHASE_FORWARD; k <= VRAM_PHASE_END; k++) {
     if (!o->train && k > VRAM_PHASE_FORWARD)
       break;
     if (k == VRAM_PHASE_EVALUATION && !o->evaluation)

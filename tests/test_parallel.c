@@ -16,7 +16,7 @@ static void test_options(void) {
   vram_parallel p = parsed("ddp=8");
   EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
   EQUAL(p.dp, 8);
-  EQUAL(p.bucket_cap_bytes, 25 << 20);
+  EQUAL(p.bucket_cap_bytes, 0);
   CHECK(p.broadcast_buffers && !p.static_graph && !p.gradient_as_bucket_view && !p.hook);
   p = parsed("ddp=3,bucket_cap_mb=0.5,gradient_as_bucket_view=1,static_graph=1,broadcast_buffers=0,"
              "find_unused_parameters=1,hook=fp16");
@@ -46,6 +46,9 @@ static void test_options(void) {
   CHECK(p.return_outputs);
   EQUAL(vram_parallel_world(&p), 8);
   EQUAL(parsed("ds3=64,reduce_bucket_size=20000000").reduce_bucket_size, 20000000);
+  p = parsed("ep=4,bucket_cap_mb=1");
+  EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
+  EQUAL(vram_parallel_world(&p), 4);
   CHECK(parsed("tp=4,sp=1,loss_parallel=1").loss_parallel);
 }
 

@@ -71,8 +71,106 @@ static void nccl_of_meshes(void) {
   CHECK(vram_nccl_bytes(&o).upper > both.upper);
 }
 
+/* ---- classes of equal ranks, beside every rank played ---- */
+
+static const char odd[] = "dim N=3\n"
+                          "input x f32 [N,50]\n"
+                          "linear a x out_features=13\n"
+                          "relu b a inplace=1\n"
+                          "linear c b out_features=29\n"
+                          "relu d c inplace=1\n"
+                          "linear e d out_features=7\n"
+                          "cross_entropy loss e\n";
+
+static int same_report(const vram_report *a, const vram_report *b) {
+  return !memcmp(a->phase, b->phase, sizeof a->phase) && a->params_bytes == b->params_bytes &&
+         a->gradients_bytes == b->gradients_bytes && a->optimizer_bytes == b->optimizer_bytes &&
+         a->peak_requested_bytes == b->peak_requested_bytes &&
+         a->peak_reserved_bytes == b->peak_reserved_bytes &&
+         !memcmp(a->communication, b->communication, sizeof a->communication);
+}
+
+/* Each rank of the world is in one class alone and takes what the class's first one takes; ranks of
+   two classes need not differ. Returns the number of classes; 0: such a world is not played. */
+static uint32_t every_rank(const char *text, const char *spec) {
+  vram_rank_class *list = NULL;
+  vram_report *report;
+  vram_step_options o;
+  vram_pool_options pool;
+  vram_parallel p;
+  vram_graph g;
+  vram_error e;
+  const uint64_t need = vram_graph_parse_bytes(text, strlen(text), NULL, 0);
+  void *mem = malloc((size_t)need), *scratch;
+  uint64_t bytes, sum = 0;
+  uint32_t n = 0, m = 0, i, rank, world;
+  snprintf(test_where, sizeof test_where, "%s", spec);
+  vram_graph_init(&g, mem, need);
+  CHECK(!vram_graph_parse(&g, text, strlen(text), NULL, 0, &e) &&
+        !vram_parallel_parse(spec, &p, &e));
+  memset(&o, 0, sizeof o);
+  memset(&pool, 0, sizeof pool);
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_adamw;
+  o.parallel = &p;
+  o.replay = &pool;
+  bytes = vram_parallel_classes_bytes(&g, &p);
+  scratch = test_scratch(bytes);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes - 1, NULL, 0, &n), VRAM_ERR_MEMORY);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes, NULL, 0, &n), VRAM_OK);
+  list = (vram_rank_class *)malloc(n * sizeof *list);
+  EQUAL(vram_parallel_classes(&g, &p, scratch, bytes, list, n, &m), VRAM_OK);
+  EQUAL(m, n);
+  free(scratch);
+  world = (uint32_t)vram_parallel_world(&p);
+  report = (vram_report *)malloc(world * sizeof *report);
+  bytes = vram_step_bytes(&g, &o);
+  scratch = test_scratch(bytes);
+  for (rank = 0; rank < world; rank++) {
+    p.rank = rank;
+    if (!CHECK(!vram_step(&g, &o, scratch, bytes, report + rank, &e)))
+      printf("%s\n", e.text);
+  }
+  for (i = 0; i < n; i++) {
+    uint64_t alike = 0;
+    sum += list[i].ranks;
+    CHECK(list[i].rank <= list[i].last && (!i || list[i].rank > list[i - 1].rank));
+    for (rank = 0; rank < world; rank++)
+      alike += same_report(report + rank, report + list[i].rank) != 0 ? 1u : 0u;
+    CHECK(alike >= list[i].ranks);
+    CHECK(same_report(report + list[i].rank, report + list[i].last));
+    for (m = 0; m < i; m++) /* as many classes as differ, but for what no figure shows */
+      CHECK(!same_report(report + list[i].rank, report + list[m].rank) ||
+            p.wrapper != VRAM_WRAPPER_ZERO1);
+  }
+  EQUAL(sum, world);
+  *test_where = 0;
+  free(list);
+  free(report);
+  free(scratch);
+  free(mem);
+  return n;
+}
+
+static void classes_of_worlds(void) {
+  EQUAL(every_rank(odd, "fsdp2=1"), 1);
+  EQUAL(every_rank(odd, "fsdp2=2"), 2);
+  EQUAL(every_rank(odd, "fsdp2=5"), 3); /* 13: 3 3 3 3 1, 29: 6 6 6 6 5, 7: 2 2 2 1 0 */
+  EQUAL(every_rank(odd, "fsdp2=7"), 3); /* 2 ... 2 1, 5 5 5 5 5 4 0 */
+  EQUAL(every_rank(odd, "fsdp2=64"), 4);
+  EQUAL(every_rank(odd, "hsdp=3x5"), 3);
+  EQUAL(every_rank(odd, "ddp=6"), 1);
+  EQUAL(every_rank(odd, "zero1=2"), 2);
+  EQUAL(every_rank(odd, "zero1=4"), 4);
+  EQUAL(every_rank(odd, "zero1=9"), 7); /* six parameters, and ranks without any */
+  every_rank(odd, "ds1=3");
+  every_rank(odd, "ds2=7");
+  every_rank(odd, "ds1=5,round_robin_gradients=1");
+}
+
 int main(void) {
   nccl_published();
   nccl_of_meshes();
+  classes_of_worlds();
   return test_done("test_ranks");
 }

@@ -6,7 +6,7 @@ import torch, torch.nn as nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-import export_found, export_linalg, export_recurrent, export_training
+import export_found, export_linalg, export_recurrent, export_training, export_units
 from export_custom import Measured, bytes_of, measure, storage_order
 from export_rows import (
     CONVERT,
@@ -64,7 +64,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
         self.in_lines = set()  # ids of modules that are written as lines of what they call
-        self.given = []  # names of what the module itself gave
+        self.given = []  # names of what the module itself gave,
+        self.returned = 0  # and the number of nodes then
+        self.units = export_units.of(module)
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.attributes = {}  # by module and attribute those that it took, in order
@@ -212,6 +214,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         """what the module itself gives: results beside a loss, which is a number"""
         given = [t for t in tree_leaves(result_values(result)) if isinstance(t, torch.Tensor) and t.dim()]
         self.given = list(dict.fromkeys(self.names[id(t)] for t in given if id(t) in self.names))
+        self.returned = len(self.nodes)
 
     def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):
         """x: tensors (or Refs) in, r: tensor or tensors out"""

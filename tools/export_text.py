@@ -5,13 +5,13 @@ import bisect, contextlib, itertools, math, re
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-import export_device, export_found, export_quantised, export_training
+import export_device, export_found, export_quantised, export_training, export_units
 from export_answers import Answers
 from export_device import to_fake_device
 from export_dtypes import one_program
 from export_rows import BYTES, DTYPES, Problem, RNN, Ref, one_line, progress, shape_text
 
-NO_NODES = ("drop ", "keep ", "checkpoint ", "end ")  # lines that only name values
+NO_NODES = ("drop ", "keep ", "checkpoint ", "end ", "return ")  # lines that only name values
 NEWEST_RULES = (2, 15)  # of VRAM_TORCH_VERSIONS
 
 
@@ -183,6 +183,7 @@ def write(rec, name, comment, keep=False):
         names = " ".join([o, rec.instead[o]] if o in rec.instead else [o])
         taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(names)
     first_owner = {}
+    returned = [n for n in rec.given if n not in rec.inputs]
     quiet, is_quiet, autocast = without_grad(rec), False, None
     for k, n in enumerate(rec.nodes):
         if (id(n) in quiet) != is_quiet:
@@ -248,6 +249,8 @@ def write(rec, name, comment, keep=False):
             text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
         if k in drops:
             text.append("drop " + " ".join(drops[k]))
+        if k + 1 == rec.returned < len(rec.nodes) and rec.train and returned:
+            text.append("return " + " ".join(returned))  # the loss behind it is the caller's
         if k + 1 in taken and k + 1 < len(rec.nodes):
             text.append("keep " + " ".join(taken.pop(k + 1)))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
@@ -258,6 +261,7 @@ def write(rec, name, comment, keep=False):
     for n, t in rec.inputs.items():
         dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
         head.append(f"input {n} {dtype} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else ""))
+    head += export_units.lines(rec.units, [n.outs[0] for n in rec.nodes if n.outs])
     unused = [n for o, n in params.items() if o not in used]
     if unused:
         rec.note(

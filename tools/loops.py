@@ -13,6 +13,8 @@ NAMELESS = (
     "requires_grad",
     "output",
     "infer",
+    "return",
+    "unit",
     "order",
     "end",
     "no_grad",

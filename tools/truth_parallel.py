@@ -4,12 +4,14 @@ usage: truth_parallel.py [-v] [--texts DIR] [TRUTH_DIR [CASE...]]
 Each case of TRUTH_DIR/parallel (its README.md says what they are; CASE: its name, or what its name begins with) is run with the options
 that say the same: the step's phases of the first, the second and the last step, requested bytes at the end and the most within.
 Prints a line for each strategy: cases, those equal in all of these figures, the largest difference of a figure, that of what is reserved
-at most (mean and largest over the cases); with -v a line for each figure that differs. Modules that are no text are exported to DIR
+at most (mean and largest over the cases), how many of those with a CSV beside them go event by event as measured (allocations, frees,
+sizes, streams, in order; under autocast frees that follow one another in any order), and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated
+2026-11 for the model of these cases, P = 159,925,248 parameters; some model other systems, such as bf16 weights beside fp32 masters); with -v a line for each figure that differs. Modules that are no text are exported to DIR
 (default: build/parallel) by tools/export_torch.py, where PYTHON (default: python3) has PyTorch; texts that are in tests/golden/parallel
 are taken from there.
 Exit status 1: a case that could be run failed, or differs by more than 1 %."""
 
-import glob, json, os, re, subprocess, sys
+import csv, glob, json, os, re, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -87,6 +89,15 @@ def text_of(d, truth, texts):
 OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 
 
+# options of what cuts the model; the others are the wrapper's
+CUTS = {
+    "tp": ("sp", "loss_parallel"),
+    "pp": ("schedule", "microbatches", "stages", "return_outputs", "units"),
+    "cp": (),
+    "ep": (),
+}
+
+
 def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
@@ -97,16 +108,13 @@ def spec(d):
         sizes = mesh
     else:
         sizes = [d["world"]]
-    if s == "ep":
-        parts, sizes = ["ddp", "ep"], [d["world"]] * 2
     if d.get("init") == "meta":
         o["init"] = "meta"
-    own = {k: v for k, v in o.items() if k in ("sp", "loss_parallel")} if "tp" in parts else {}
-    rest = [f",{k}={v}" for k, v in o.items() if k not in own]
     words = []
     for part, size in zip(parts, sizes):
-        mine = [f",{k}={v}" for k, v in own.items()] if part == "tp" else rest
-        words.append(f"{part}={size}" + "".join(mine))
+        cuts = {k for p in parts for k in CUTS.get(p, ())}
+        mine = [k for k in o if (k in CUTS[part] if part in CUTS else k not in cuts)]
+        words.append(f"{part}={size}" + "".join(f",{k}={o[k]}" for k in mine))
     return "+".join(words)
 
 
@@ -119,7 +127,7 @@ def command(d, text, step):
     o += ["--optim-impl", d["impl"]] if d["impl"] else []
     o += ["--accumulate", str(d["accumulate"])] if d.get("accumulate", 1) > 1 else []
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
-    return o + (["--checkpoint", "layers"] if d.get("checkpoint") else [])
+    return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
 def run(command):
@@ -142,6 +150,10 @@ def phases(step):
 
 
 class Result:
+    """figures of one case, the requested peak of its last step: measured, ours, and the first event that differs"""
+
+    peak = event = None
+
     def __init__(self):
         self.figures = self.equal = 0
         self.worst, self.reserved, self.lines, self.why = 0.0, [], [], ""
@@ -170,6 +182,7 @@ def compare(d, text):
                 continue
             for k in ("requested", "requested_peak"):
                 r.figure(f"{name} {phase} {k}", ours[k + "_bytes"], m[k])
+        r.peak = (max(m["requested_peak"] for m in phases(step).values()), o["peak_requested_bytes"])
         most = max(m["reserved_peak"] for m in phases(step).values())
         r.reserved.append(abs(o["peak_reserved_bytes"] - most) / most)
         if o["peak_reserved_bytes"] != most:
@@ -180,9 +193,78 @@ def compare(d, text):
         for k in ("requested", "requested_peak"):
             r.figure(f"wrap {k}", o["setup"]["wrap"][k + "_bytes"], d["setup"]["wrap"][k])
     for k in ("local_params_bytes", "gradients_bytes", "optimizer_state_bytes"):
-        if k in d and k in o and d["strategy"] != "none":
+        if k == "local_params_bytes" and d.get(k, 0) > 4 * d["params_elements"]:
+            continue  # a storage that several parameters are views of was added for each of them
+        # all parameters of DeepSpeed lie in one storage, which the data count for each of them; gradients are gone
+        if k in d and k in o and d["strategy"] != "none" and d["strategy"][:2] != "ds":
             r.figure(k, o[k], d[k])
     return r
+
+
+def linked(rows):
+    """events whose frees name how many events ago their block was allocated; 0: before the first"""
+    born, out, streams = {}, [], {}
+    for i, (phase, action, block, size, stream) in enumerate(rows):
+        stream = streams.setdefault(stream, len(streams))  # a file of some steps numbers them as it sees them
+        if action == "alloc":
+            born[block] = i
+        out.append((phase, action, size, stream, i - born[block] if action == "free" and block in born else 0))
+    return out
+
+
+def sorted_frees(events):
+    """frees that follow one another in an order of their own: what autocast keeps goes in that of addresses"""
+    out, i = [], 0
+    while i < len(events):
+        k = i + 1
+        while events[i][1] == "free" and k < len(events) and events[k][1] == "free":
+            k += 1
+        ends = [(*e[:4], i + n - e[4] if e[4] else -1) for n, e in enumerate(events[i:k])]
+        out += sorted(ends) if events[i][1] == "free" else events[i:k]
+        i = k
+    return out
+
+
+def compare_events(d, path, text):
+    """the first event that is another one than those of the file, or "": allocations and frees, sizes, streams"""
+    measured, out = {}, os.path.join(tempfile.gettempdir(), f"parallel_events_{os.getpid()}.csv")
+    with open(path) as f:
+        for r in csv.DictReader(f):
+            step, _, phase = r["phase"].rpartition(".")
+            phase = "optimizer" if phase == "clip" else phase
+            if r["action"] in ("alloc", "free"):
+                row = (phase, r["action"], int(r["id"]), int(r["size"]), int(r["stream"]))
+                measured.setdefault(step, []).append(row)
+    setup = [row for row in measured.pop("", []) if row[0] == "wrap"]
+    for step, rows in measured.items():
+        rows = setup + rows if step == "1" else rows
+        run(command(d, text, step) + ["--events", out])
+        with open(out) as f:
+            ours = [
+                (r["phase"], r["action"], int(r["id"]), int(r["size"]), int(r["stream"])) for r in csv.DictReader(f)
+            ]
+        os.remove(out)
+        a, b = linked(rows), linked(ours)
+        if d["amp"]:
+            a, b = sorted_frees(a), sorted_frees(b)
+        for i in range(max(len(a), len(b))):
+            if a[i : i + 1] != b[i : i + 1]:
+                return f"step {step}, event {i + 1}: measured {a[i : i + 1]}, ours {b[i : i + 1]}"
+    return ""
+
+
+def print_peers(results):
+    """what others say of the requested peak of a steady step; how far off they are, and we"""
+    with open(os.path.join(GOLDEN, "peers.csv")) as f:
+        rows = [row for row in csv.DictReader(f) if row["case"] in results and results[row["case"]].peak]
+    if rows:
+        print(f"\n{'a steady step':20} {'measured':>14} {'ours':>9}  others")
+    for case in dict.fromkeys(row["case"] for row in rows):
+        measured, ours = results[case].peak
+        off = lambda n: f"{100 * (n / measured - 1):+.1f} %"
+        others = [f"{off(int(row['bytes']))} {row['peer']}" for row in rows if row["case"] == case]
+        print(f"{case:20} {measured:14} {off(ours):>9}  {'; '.join(others)}")
+    print()
 
 
 def main(argv):
@@ -192,7 +274,7 @@ def main(argv):
     if argv[:1] == ["--texts"]:
         texts, argv = argv[1], argv[2:]
     truth, wanted = argv[0] if argv else TRUTH, argv[1:]
-    table, failed = {}, 0
+    table, results, failed = {}, {}, 0
     for path in sorted(glob.glob(os.path.join(truth, "parallel", "*.json"))):
         case = os.path.basename(path)[:-5]
         if wanted and not any(case.startswith(w) for w in wanted):
@@ -201,25 +283,32 @@ def main(argv):
             d = dict(json.load(f), case=case)
         text, why = text_of(d, truth, texts)
         r = compare(d, text) if text else Result()
+        if text and not r.why and os.path.exists(path[:-4] + "csv") and d["strategy"] != "none":
+            r.event = compare_events(d, path[:-4] + "csv", text)
+            r.lines += [r.event] * bool(r.event)
         r.why = r.why or why
         table.setdefault(d["strategy"], []).append(r)
+        results[case] = r
         if verbose and (r.why or r.lines):
             print(f"{case}: {r.why or ''}")
             print("".join("  " + line + "\n" for line in r.lines), end="")
-        failed += (bool(r.why) and bool(text)) or r.worst > 0.01
-    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8}")
+        failed += ((bool(r.why) and bool(text)) or r.worst > 0.01) + bool(r.event)
+    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8} {'events':>9}")
     passed = 0
     for strategy, rows in table.items():
         ran = [r for r in rows if not r.why]
         equal = sum(r.equal == r.figures for r in ran)
         reserved = [x for r in ran for x in r.reserved]
-        passed += sum(r.worst <= 0.01 for r in ran)
+        events = [r.event for r in ran if r.event is not None]
+        told = f"{events.count('')} of {len(events)}" if events else ""
+        passed += sum(r.worst <= 0.01 for r in ran) + events.count("")
         print(
             f"{strategy:10} {len(rows):5} {len(ran):4} {equal:5} {100 * max((r.worst for r in ran), default=0):7.3f}% "
-            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}%"
+            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}% {told:>9}"
         )
         for why in sorted({r.why for r in rows if r.why}):
             print(f"  not run: {sum(r.why == why for r in rows)}: {why}")
+    print_peers(results)
     print(f"parallel: {passed} passed, {failed} failed")
     return failed > 0
 

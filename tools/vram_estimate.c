@@ -2,6 +2,7 @@
 #include "vram_estimate.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_ranks.h"
 #include "vram_serve.h"
 
 cmd_text help_estimate = {
@@ -42,14 +43,23 @@ cmd_text help_estimate = {
     "FILE - is standard output.\n",
     NULL};
 
+typedef struct event_file {
+  FILE *f;
+  int streams; /* --parallel: with the stream of each */
+} event_file;
+
 static void event_line(void *user, const vram_event *e) {
+  const event_file *to = (const event_file *)user;
   char name[MAX_NODE_NAME];
   if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
-  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
+  fprintf(to->f, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s", vram_phase_name(e->phase),
           e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
           vram_category_name(e->category), name);
+  if (to->streams)
+    fprintf(to->f, ",%" PRIu64, (uint64_t)e->stream);
+  putc('\n', to->f);
 }
 
 /* "A..B" as --checkpoint-nodes takes it. */
@@ -139,14 +149,13 @@ static void json_phases(const job *j, const vram_report *r) {
     putchar('}');
 }
 
-static void json_parameters(const job *j, const vram_graph *g) {
-  vram_parameters p;
-  vram_step_parameters(g, &j->o, &p);
+static void json_parameters(const vram_parameters *p) {
   printf(",\"parameters\":{");
 #define NUMBER(key) "\"" #key "\":%" PRIu64 ","
   printf(NUMBER(trainable) NUMBER(frozen) NUMBER(quantised) NUMBER(trainable_bytes)
              NUMBER(frozen_bytes) "\"quantised_bytes\":%" PRIu64 "}",
-         p.trainable, p.frozen, p.quantised, p.trainable_bytes, p.frozen_bytes, p.quantised_bytes);
+         p->trainable, p->frozen, p->quantised, p->trainable_bytes, p->frozen_bytes,
+         p->quantised_bytes);
 #undef NUMBER
 }
 
@@ -164,8 +173,9 @@ static void json_communication(const vram_report *r) {
   printf("},\"communication_bytes\":%" PRIu64, sent);
 }
 
-static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[MAX_NODE_NAME], mode[128];
+void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
+                   const vram_parameters *p, const char *peak_node, int fits) {
+  char name[MAX_NODE_NAME], mode[256];
   vram_term term;
   int i;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
@@ -195,7 +205,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
 #define BOUNDS(key)                                                                                \
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
-  json_parameters(j, g);
+  json_parameters(p);
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
@@ -208,8 +218,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   if (j->spec)
     json_communication(r);
   printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
-  vram_node_name(r->peak_node, name, sizeof name);
-  cmd_json_text(stdout, name);
+  cmd_json_text(stdout, peak_node);
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     printf("%s\"%s\":%" PRIu64, i ? "," : "", vram_category_name((vram_category)i),
@@ -222,9 +231,18 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
     json_planned(&j->planned);
   printf(",\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
   if (j->has_budget)
-    printf("%" PRIu64 "}\n", j->budget);
+    printf("%" PRIu64, j->budget);
   else
-    printf("null}\n");
+    printf("null");
+}
+
+static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char node[MAX_NODE_NAME];
+  vram_parameters p;
+  vram_node_name(r->peak_node, node, sizeof node);
+  vram_step_parameters(g, &j->o, &p);
+  estimate_json(j, g, r, &p, node, fits);
+  printf("}\n");
 }
 
 void layer_shape(const vram_dims *d, char *to, size_t cap) {
@@ -374,10 +392,9 @@ static void print_recomputed(const job *j, const vram_graph *g) {
            r.all > 0 ? 100.0 * r.flops / r.all : 0.0);
 }
 
-static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+void estimate_title(const job *j, const vram_graph *g) {
   char mode[256];
   uint32_t d;
-  int i;
   job_mode(j, mode, sizeof mode);
   printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
          cmd_plain, mode);
@@ -385,6 +402,11 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
   printf("  %scc %" PRIu32 ".%" PRIu32 ", rules %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
          (j->o.cc ? j->o.cc : 90) % 10, vram_rules_name(j->o.rules), cmd_plain);
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  int i;
+  estimate_title(j, g);
   print_peak(r);
   printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
          cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
@@ -534,12 +556,15 @@ static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
   cmd_output out;
+  event_file to;
   const int status = cmd_output_open(&out, j->events);
   if (status)
     return status;
-  fprintf(out.file, "phase,action,id,size,category,node\n");
+  to.f = out.file;
+  to.streams = j->spec != NULL;
+  fprintf(out.file, "phase,action,id,size,category,node%s\n", to.streams ? ",stream" : "");
   o.event = event_line;
-  o.user = out.file;
+  o.user = &to;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);
@@ -629,6 +654,8 @@ int estimate_command(int argc, char **argv) {
     return status;
   if (j.generate)
     return generate_command(&j, text, len);
+  if (j.all_ranks)
+    return ranks_command(&j, text, len);
   status = model_load(&l, &j, text, len);
   if (!status && (j.table || j.csv || j.html)) {
     j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);

@@ -32,6 +32,12 @@ int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t b
 /* --snapshot and --trace; not FITS: message printed. */
 int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes);
 
+/* One JSON object of a report, but for its last brace. */
+void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
+                   const vram_parameters *p, const char *peak_node, int fits);
+/* The first line for people: the model, what runs, its dims, the device. */
+void estimate_title(const job *j, const vram_graph *g);
+
 /* --generate: the text, of `len` bytes, played step by step; it is freed. The exit status. */
 int generate_command(job *j, char *text, size_t len);
 

@@ -84,8 +84,10 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -143,9 +145,14 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -204,6 +211,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */

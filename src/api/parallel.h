@@ -1,5 +1,5 @@
 #pragma once
-#include "api/dtype.h"
+#include "api/graph.h"
 /* >>parallel ==================================================================================
    One rank of many: what is cut (the graph of one rank: pipeline stages, tensor, context and expert
    parallelism) and what is wrapped around the step (DistributedDataParallel,
@@ -84,7 +84,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -109,9 +110,10 @@ typedef struct vram_parallel {
   uint32_t stages;        /* of this rank; 0: as the schedule has it */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
@@ -158,6 +160,44 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
+
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);

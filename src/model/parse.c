@@ -555,6 +555,31 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
+/* A `unit` line. */
+static int vram__unit_line(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
+    if (!p->names_only && !vram__unit_add(p->g, p->token))
+      return 0;
+  }
+  return 1;
+}
+
+/* A `return` line. */
+static int vram__return_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (count && (p->depth || p->blocks))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "return inside a block", NULL);
+  if (!count || p->names_only)
+    return count != 0;
+  return !vram_graph_return(p->g, in, count) || vram__parse_located(p, at);
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -872,6 +897,8 @@ static const struct {
     {"input", vram__input_line},
     {"output", vram__output_line},
     {"infer", vram__infer_line},
+    {"return", vram__return_line},
+    {"unit", vram__unit_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},

@@ -170,18 +170,80 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__linear_shared(s, f, to);
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* LinearFunctionForZeroStage3.forward (deepspeed/runtime/zero/linear.py); b.d NULL: without bias */
+static vram__tensor vram__zero3_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                       vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor in[3], wt, y;
+  vram__grad_fn *f;
+  in[0] = x;
+  in[1] = w;
+  in[2] = b;
+  f = vram__tape_record(s, VRAM__K_zero3_linear, in, b.d ? 3 : 2, 1, 2);
+  s->grad = 0;
+  wt = vram__torch_swap(s, w, 0, 1);
+  if (b.d && x.d->ndim == 2)
+    y = vram__torch_addmm(s, b, x, wt, 0);
+  else
+    y = vram__torch_matmul(s, x, wt);
+  vram__tensor_release(s, wt);
+  s->grad = grad;
+  if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, w);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* x as a matrix: a copy where it does not lie so. */
+static vram__tensor vram__zero3_fold(vram__step *s, vram__tensor x) {
+  int64_t fold[2];
+  fold[1] = x.d->v[x.d->ndim - 1];
+  fold[0] = (int64_t)x.d->numel / (fold[1] ? fold[1] : 1);
+  return vram__tensor_reshape(s, x, 2, fold);
+}
+
+/* Its backward: the gradients of input, weight and bias, in this order. */
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor a, b;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    if (!vram__input_wanted(f, i))
+      continue;
+    a = vram__zero3_fold(s, g);
+    b = i ? vram__zero3_fold(s, VRAM__SAVED(f)[0]) : vram__tensor_none();
+    to[i] = vram__tensor_empty(s, vram__input_dims(s, f, i, NULL), g.dt);
+    vram__blas_workspace(s, VRAM__CUBLAS);
+    if (b.d)
+      vram__tensor_release(s, b);
+    vram__tensor_release(s, a);
+  }
+  if (f->nin > 2 && vram__input_wanted(f, 2)) {
+    a = vram__zero3_fold(s, g);
+    to[2] = vram__tensor_sum(s, a, 1, 0, g.dt);
+    vram__tensor_release(s, a);
+  }
+}
+
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
+  if (s->zero3_linear && !s->amp)
+    return vram__zero3_linear(s, x, w, b);
   a[0] = x;
   a[1] = w;
   a[2] = b;
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -217,10 +279,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -247,7 +315,9 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
-  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
+  else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
@@ -291,4 +361,4 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");

@@ -92,6 +92,7 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   else if (vram__fsdp_casts(d, g) && !d->offload)
     flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__fsdp_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
     vram__fsdp_free(s, &d->param[i].post);
@@ -301,7 +302,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -312,23 +313,22 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -340,10 +340,15 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+    if (d->param[i].leaf != VRAM__FSDP_NONE) {
+      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
+      s->leaf.at[d->param[i].leaf].dt = dt;
+    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -357,7 +362,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
   vram__fsdp_post_forward(s, 0);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
@@ -374,9 +379,11 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+    if (!l)
+      continue;
+    l->dt = wait;
+    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
+      l->dt = own;
   }
 }
 
@@ -429,8 +436,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -440,16 +477,20 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;
     }
   }
   grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
     grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)
@@ -515,15 +556,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -545,12 +591,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&

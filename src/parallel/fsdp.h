@@ -23,6 +23,7 @@ typedef struct vram__fsdp_param {
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
   uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
 } vram__fsdp_param;
 
 /* A unit and what is gathered for it. */
@@ -49,6 +50,7 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 typedef struct vram__fsdp {
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
   uint32_t nparam, ngroup;
   uint32_t *order; /* groups as their forward passes end: post_forward_order */
   uint32_t norder;
@@ -59,6 +61,7 @@ typedef struct vram__fsdp {
   uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
   vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
 } vram__fsdp;
 
@@ -80,7 +83,7 @@ VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uin
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
-VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);

@@ -30,7 +30,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -47,7 +47,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -100,6 +100,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
+}
+
 /* The values from outside that the unit uses, and those whose last line is in it. */
 static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
                                   uint64_t *used) {
@@ -139,6 +159,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -157,13 +194,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -175,10 +213,12 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -198,6 +238,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -252,13 +294,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -267,7 +330,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;
@@ -296,29 +359,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 

@@ -22,9 +22,9 @@
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
 enum {
-  VRAM__NCCL_NODE = 8,   /* ranks of a node */
-  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
-                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
   VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
 };
 
@@ -64,8 +64,10 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
-    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
-               (l->nvls ? l->most : 0) * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
   }
   if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
     const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;

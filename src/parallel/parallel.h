@@ -2,6 +2,12 @@
 #pragma once
 #include "step/step.h"
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -15,7 +21,13 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* deepspeed3.c */
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w);

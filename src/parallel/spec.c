@@ -1,4 +1,4 @@
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 #include "core/core.h"
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
@@ -31,7 +31,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
-       VRAM__SPEC_INIT
+       VRAM__SPEC_INIT,
+       VRAM__SPEC_OFFLOAD
 };
 
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
@@ -66,7 +67,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
-    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
@@ -88,6 +89,10 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -175,6 +180,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -286,6 +292,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
              "DualPipeV";
     p->schedule = (vram_pipeline)which;
     break;
+  case VRAM__SPEC_OFFLOAD:
+    if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
+      return "cpu or none";
+    *(uint8_t *)at = w.text[0] == 'c';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -371,14 +382,17 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
 }
 
+enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the others do not */
+
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
+  p->overlap_comm = VRAM__SPEC_AS_STAGE;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
   p->stage3_param_persistence_threshold = UINT64_C(100000);
   p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
@@ -401,6 +415,12 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     }
     if (r || !*at)
       break;
+  }
+  if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
+    p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
   }
   p->copies += !p->copies;
   p->dp += !p->dp;

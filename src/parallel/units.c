@@ -89,8 +89,19 @@ static uint32_t vram__unit_prefix(vram__span label) {
   return 0;
 }
 
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
-static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
   const vram__span label = vram__node_label(vram__line_end_of(n));
   const vram__round *round = n->round;
   vram__unit_name name;
@@ -106,10 +117,12 @@ static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) 
   }
   while (round && round->up)
     round = round->up;
-  if (round)
-    name.round = round->round + 1;
-  else
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
     name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
   return name;
 }
 
@@ -122,17 +135,17 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
   vram__unit_run run;
   vram__unit_name name;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
-    run.name = vram__unit_name_of(units, n);
+    run.name = vram__unit_name_of(g, units, n);
   for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
     if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(units, n->next);
+      name = vram__unit_name_of(g, units, n->next);
       if (!vram__unit_is(&name, &run.name))
         break;
     }

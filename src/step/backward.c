@@ -86,13 +86,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);
@@ -157,8 +171,11 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag)
+    else if (f->flag) {
       vram__backward_record(s, f);
+      if (f->hooked && s->wrapper->recorded && !s->failed)
+        s->wrapper->recorded(s, at);
+    }
   }
 }
 
@@ -174,6 +191,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);

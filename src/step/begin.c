@@ -16,7 +16,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  const uint64_t undone = vram__undone(s);
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -32,7 +33,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -62,6 +63,19 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -73,7 +87,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -89,7 +105,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -106,6 +123,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
+}
+
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
@@ -113,7 +152,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -151,7 +190,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }

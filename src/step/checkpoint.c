@@ -355,6 +355,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)

@@ -219,6 +219,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+    s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
 
@@ -226,6 +228,8 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
+  if (s->wrapper && s->wrapper->node_end && n->nparam)
+    s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -252,7 +256,8 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
+                      (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
@@ -282,14 +287,40 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   return n;
 }
 
+/* The ranges from `at` that begin before the node `end`, whose first is then given. */
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end) {
+  while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
+    at = s->call.range[at].behind;
+  return at;
+}
+
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
+}
+
+/* The module up to the node `end`, then what its caller does. */
+static void vram__forward_module(vram__step *s, const vram_node *end) {
+  const uint32_t behind = vram__ranges_before(s, 0, end);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s, end);
+  else
+    vram__checkpoint_parts(s, s->g->first, end, 0, behind);
+  VRAM__WRAPPER_DO(s, forward_end);
+  if (end && !s->failed)
+    vram__checkpoint_parts(s, end, NULL, behind, s->call.nrange);
+}
+
 VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  if (s->wrapper && s->wrapper->forward)
-    s->wrapper->forward(s);
-  else
-    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */

@@ -115,6 +115,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -556,20 +560,33 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
-  uint64_t chunks = 0, tensors = 0;
+  vram__optim_held parts, sums, zero;
+  uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
-      tensors++;
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
+      tensors += r->p[i].numel != 0;
+      empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
+  vram__optim_clear(&zero);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  for (i = 0; i < empty; i++) { /* shards of ranks without rows */
+    vram__optim_push(r, &zero, vram__dtype_size(r->dtype));
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+    vram__optim_release(r, &zero);
+  }
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -581,19 +598,48 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, shares, each);
+}
+
+/* The norms of shards, which are partial, become those of whole gradients: squares are added up
+   over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
+static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
+  vram__optim_held squares, sums;
+  vram__optim_clear(&squares);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &squares, bytes);
+  vram__optim_push(r, &sums, bytes);
+  vram__optim_push(r, rooted, bytes);
+  vram__optim_release(r, &squares);
+  vram__optim_release(r, &sums);
+}
+
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
 static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
-  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_held stack, rooted, total, sum, reciprocal, coefficient, clamped;
   vram__optim_reduction x = {1, 0, 0, 4};
-  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  vram__optim_held *const held[] = {&stack,      &rooted,      &total,  &sum,
+                                    &reciprocal, &coefficient, &clamped};
   uint32_t i;
   for (i = 0; i < sizeof held / sizeof *held; i++)
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
+    vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  vram__optim_release(r, &rooted);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -696,6 +742,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -767,14 +815,16 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip)
+    if (c->clip && n)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))

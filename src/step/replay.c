@@ -30,7 +30,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -53,12 +56,15 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
   return r ? r
            : vram__step_run(g, o, scratch, scratch_bytes, report, s,
-                            vram__run_after(s) |
-                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */

@@ -17,7 +17,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -140,7 +140,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -234,6 +235,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -248,7 +250,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -288,6 +290,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -364,9 +367,21 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -378,6 +393,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);
@@ -396,6 +413,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -428,7 +446,11 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
-    vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimizing);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
@@ -531,11 +553,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -550,7 +574,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);

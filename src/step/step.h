@@ -7,7 +7,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -18,8 +23,11 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -53,24 +61,36 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
+                                                            units of them are calls */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_end)(vram__step *s, const vram_node *n);
+  void (*forward_end)(vram__step *s);         /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  void (*recorded)(vram__step *s, uint32_t fn);       /* and behind it */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -114,6 +134,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -132,10 +154,18 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -170,6 +200,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */

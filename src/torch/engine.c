@@ -92,21 +92,19 @@ static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
   return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
 }
 
-/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
-static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
-                                                      vram__tensor *t) {
-  if (t->d && l->grad.d)
-    vram__tensor_release(s, *t);
-  else if (t->d) {
-    if (!vram__gradient_can_take(s, l, t)) {
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. Hooks come
+   behind it: what arrived, of which a handle is returned, lives as long. */
+static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                              vram__tensor *t) {
+  const vram__tensor arrived = *t;
+  if (t->d && !l->grad.d) {
+    if (!vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
-      vram__tensor_release(s, *t);
-    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
+    else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
-      vram__tensor_release(s, *t);
-    } else
-      l->grad = *t;
+    else
+      l->grad = vram__tensor_retain(s, *t);
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
@@ -115,6 +113,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
+  return arrived;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
@@ -124,9 +123,12 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
       b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
       l >= s->leaf.at + s->leaf.count) {
-    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    const vram__tensor arrived =
+        vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
       s->leaf.accumulated(s, l);
+    if (arrived.d)
+      vram__tensor_release(s, arrived);
     return;
   }
   l->grad = *t;

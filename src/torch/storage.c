@@ -127,6 +127,15 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
+}
+
 /* vram__storage_free where somebody hears of it. */
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i) {
   vram__storage *b = vram__slot_at(s, i);

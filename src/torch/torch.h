@@ -155,7 +155,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(zero3_linear, zero3_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -247,11 +247,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -357,13 +359,14 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
   uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -383,7 +386,9 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
+  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -483,6 +488,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -802,6 +808,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */

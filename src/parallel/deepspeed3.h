@@ -1,0 +1,73 @@
+/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+#pragma once
+#include "parallel/deepspeed.h"
+
+/* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
+typedef struct vram__ds3_param {
+  uint64_t part;   /* elements of a rank's shard, */
+  uint64_t real;   /* and of this rank's without padding */
+  uint32_t whole;  /* slot: gathered; 0: only the shard is there */
+  uint32_t block;  /* of the replay: whole, between two steps */
+  uint32_t gather; /* + 1: which all_gather is to be waited for; 0: none */
+  uint32_t active; /* modules that run and need it: ds_active_sub_modules */
+  uint32_t group;  /* of the optimizer */
+  int64_t recent;  /* __most_recent_step_id_param_fetched_for */
+  uint8_t available, persists, value, listed;
+  uint8_t stream; /* on which it was gathered */
+} vram__ds3_param;
+
+/* An all_gather that somebody waits for. */
+typedef struct vram__ds3_gather {
+  uint32_t flat; /* slot of what several parameters came in; 0: a single one */
+  uint32_t left; /* parameters that have not been waited for; 0: this place is free */
+  uint8_t done;
+} vram__ds3_gather;
+
+/* A module with parameters whose forward or backward begins: a node, and how many modules without
+   any began before it. */
+typedef struct vram__ds3_call {
+  const vram_node *n;
+  uint32_t before, step;
+} vram__ds3_call;
+
+enum { VRAM__DS3_INVALID, VRAM__DS3_RECORD, VRAM__DS3_COMPLETE }; /* ZeRoTraceMode */
+
+typedef struct vram__ds3 {
+  vram__ds ds; /* ds.param: all parameters, frozen ones too */
+  vram__ds3_param *at;
+  vram__ds3_gather *gather;
+  uint32_t *by_index;       /* of a vram_param */
+  uint32_t *list;           /* scratch: parameters */
+  const vram_node **active; /* modules whose backward has begun */
+  uint32_t nactive, active_room;
+  const vram_node *pending; /* one whose backward has ended when the next one begins */
+  vram__ds3_call *call;
+  uint32_t ncall, call_room;
+  uint8_t mode;
+  uint32_t step;               /* __step_id */
+  uint32_t queue, queue_param; /* the next of __param_queue: a call, parameters of it passed + 1 */
+  uint64_t available;          /* __n_available_params */
+  const vram_node *last;       /* the module before */
+  uint64_t groups_part;        /* elements of all shards that are trained */
+  uint32_t ngroup;
+  int64_t *group_part; /* of each group of the optimizer */
+  uint32_t norms_total;
+} vram__ds3;
+
+static inline vram__ds3 *vram__ds3_of(const vram__step *s) { return (vram__ds3 *)s->wrapped; }
+
+/* deepspeed3_gather.c */
+VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after);
+VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k);
+VRAM__FN void vram__ds3_reset(vram__step *s);
+VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_leftovers(vram__step *s);
+
+/* deepspeed3_reduce.c */
+VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds3_reduce(vram__step *s);
+VRAM__FN void vram__ds3_optimize(vram__step *s);
+VRAM__FN void vram__ds3_gather_persistent(vram__step *s);
