@@ -1898,9 +1898,11 @@
 #define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
+#define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
@@ -1950,6 +1952,11 @@
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
+#define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
+#define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut)
+#define vram_parallel_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_bytes)
+#define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
@@ -2394,7 +2401,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
+  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2432,7 +2441,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
 
 /* clang-format on */
 
@@ -2525,8 +2534,10 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2584,9 +2595,14 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
+  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
+  vram_value **result;       /* and what the module returns there */
+  uint32_t nresult;
   vram_error error;     /* the first error; sticky */
 } vram_graph;
 
@@ -2645,6 +2661,15 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
 VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Here the module returns these values, and what comes behind, such as a loss, is its caller's:
+   what a wrapper of torch.distributed does behind the forward pass it does here. */
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Modules that fully_shard is called for: nodes of these names, or whose names go on behind a
+   point; in a loop each round is one. Without them units are found by the numbers in names
+   (vram_parallel.units). names: with spaces between. */
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3338,7 +3363,8 @@ typedef struct vram_parallel {
   uint32_t step; /* 0: a steady one; 2, 3, ...: that one of the run (the first is
                     vram_step_options.first_step) */
   /* DistributedDataParallel */
-  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20 */
+  uint64_t bucket_cap_bytes; /* bucket_cap_mb times 2^20; 0: as nobody has said, 25 MiB and of the
+                                first bucket 1 MiB */
   uint8_t gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
   vram_dtype hook; /* bf16_compress_hook, fp16_compress_hook; VRAM_DTYPE_NONE: none */
   /* ZeroRedundancyOptimizer */
@@ -3363,9 +3389,10 @@ typedef struct vram_parallel {
   uint32_t stages;        /* of this rank; 0: as the schedule has it */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter;
+  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-  uint64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
+  uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;
 } vram_parallel;
 
@@ -3412,6 +3439,44 @@ typedef struct vram_parallel_place {
   uint32_t pp, copy, dp, cp, tp;
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
+
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
+
+/* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
+typedef struct vram_rank_class {
+  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
+  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
+} vram_rank_class;
+
+/* Bytes of scratch for both: */
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
+
+/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
+   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
+   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
+   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count);
+
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
+   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+   (ZeroRedundancyOptimizer), the same (all others). */
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count);
 
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
@@ -8880,6 +8945,12 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
+typedef struct vram__unit_word { /* a name of a `unit` line */
+  struct vram__unit_word *next;
+  const char *text;
+  uint32_t len;
+} vram__unit_word;
+
 typedef struct vram__total {     /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
   uint64_t last;                 /* bytes of its last one, */
@@ -9267,8 +9338,10 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN uint64_t vram__param_padding(const vram_param *p);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
@@ -9345,6 +9418,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
+  if (!p->is_dtensor)
+    return bytes;
+  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
+                                                                vram__dtype_rows[dt].block_bytes));
+}
+
+/* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
+   (_ops/_embedding_ops.py). */
+static inline int vram__param_has_whole_gradient(const vram_param *p) {
+  return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
 
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
@@ -9827,6 +9915,17 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
   o->flat = 0;
 }
 
+/* Elements that the storage of a rank's part has beyond it: all ranks' are equal. */
+VRAM__FN uint64_t vram__param_padding(const vram_param *p) {
+  const vram_node *n = p->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1),
+                rows = p->d->ndim ? p->d->v[0] : 0,
+                each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+  if (!rows || each <= rows)
+    return 0;
+  return vram__product_or_overflow((uint64_t)(each - rows), p->d->numel / (uint64_t)rows);
+}
+
 /* p takes so many bytes. */
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
@@ -9841,8 +9940,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
+                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                                       : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -9948,6 +10049,16 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. */
+static void vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  if (p->kind == VRAM__BUFFER)
+    return;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -9962,6 +10073,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  vram__param_shard(g, p);
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -9971,7 +10083,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 
@@ -11811,6 +11923,60 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+  vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  w->next = NULL;
+  w->text = vram__graph_keep_text(g, name.text, name.len);
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->unit_last)
+    g->unit_last->next = w;
+  else
+    g->unit_first = w;
+  g->unit_last = w;
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  const char *at = names;
+  if (!names)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+  while (!g->error.code && *at) {
+    const char *const from = at;
+    while (*at && *at != ' ')
+      at++;
+    if (at > from)
+      vram__unit_add(g, vram__span_of(from, at));
+    at += *at == ' ';
+  }
+  return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->returned || !g->last || !n))
+    vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                     g->returned ? "a module returns twice" : "a module that returns nothing");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__graph_fail(g, VRAM_ERR_VALUE, "a value that is returned and NULL");
+  if (g->error.code)
+    return g->error.code;
+  g->result = (vram_value **)vram__graph_take(g, n * (uint64_t)sizeof *g->result);
+  if (!g->result)
+    return g->error.code;
+  for (i = 0; i < n; i++)
+    g->result[i] = v[i];
+  g->nresult = n;
+  g->returned = g->last;
+  return VRAM_OK;
+}
+
 /* >>model/order    parameters in the order of the module, where the program uses them in another
  * one */
 
@@ -12434,6 +12600,31 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
+/* A `unit` line. */
+static int vram__unit_line(vram__parser *p) {
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+  while (vram__parse_token(p)) {
+    if (!vram__span_is_name(p->token))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
+    if (!p->names_only && !vram__unit_add(p->g, p->token))
+      return 0;
+  }
+  return 1;
+}
+
+/* A `return` line. */
+static int vram__return_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  if (count && (p->depth || p->blocks))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "return inside a block", NULL);
+  if (!count || p->names_only)
+    return count != 0;
+  return !vram_graph_return(p->g, in, count) || vram__parse_located(p, at);
+}
+
 /* ---- loops ---- */
 
 /* One more round: nodes and names from here on belong to it. */
@@ -12751,6 +12942,8 @@ static const struct {
     {"input", vram__input_line},
     {"output", vram__output_line},
     {"infer", vram__infer_line},
+    {"return", vram__return_line},
+    {"unit", vram__unit_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -13411,7 +13604,7 @@ typedef struct vram__frame {
   X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient)          \
   X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc) X(matmul_4bit, matmul_4bit)     \
-  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(unit, unit)
+  X(matmul_8bit, matmul_8bit) X(fp8_linear, fp8_linear) X(zero3_linear, zero3_linear) X(unit, unit)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as of ops
@@ -13503,11 +13696,13 @@ typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
   uint64_t next_id, frees;              /* one allocation has one id */
   uint64_t before;                      /* events before the step: of constructors */
-  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;                 /* of all phases, */
-  uint64_t extra, peak_upper;           /* how much more those may take, the most of both */
-  uint64_t peak_expected;               /* of blocks and what libraries ask for beside */
-  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
+  uint64_t undone, undone_at; /* bytes that were freed while another stream used them: they are
+                                 requested up to the next allocation, the one of that number */
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t extra, peak_upper;         /* how much more those may take, the most of both */
+  uint64_t peak_expected;             /* of blocks and what libraries ask for beside */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -13613,13 +13808,14 @@ struct vram__step {
   vram__leaves leaf;
   vram__keeps keep;
   vram__device device;
-  vram__replay *replay;                /* NULL: no replay */
-  vram__cuts *cuts;                    /* of vram_chain_cut, or NULL */
-  vram__caches *caches;                /* of a generation, or NULL */
-  const struct vram__wrapper *wrapper; /* of torch.distributed, or NULL, */
-  void *wrapped;                       /* and what it keeps */
+  vram__replay *replay;                                 /* NULL: no replay */
+  vram__cuts *cuts;                                     /* of vram_chain_cut, or NULL */
+  vram__caches *caches;                                 /* of a generation, or NULL */
+  const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
+  void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
   uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
@@ -13639,7 +13835,9 @@ struct vram__step {
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
   vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run */
+  vram_dtype dtype;        /* the model's in this run, */
+  vram_dtype buffers;      /* and its buffers' */
+  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
   vram_dtype loaded;       /* the model's dtype before it was prepared for training */
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
@@ -13739,6 +13937,7 @@ VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram
 VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -14058,6 +14257,11 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
     b->id = s->free_slot;
     s->free_slot = i;
   }
+}
+
+/* What vram__undone_add has told of, as long as nobody has allocated since. */
+static inline uint64_t vram__undone(const vram__step *s) {
+  return s->count.undone_at == s->count.next_id ? s->count.undone : 0;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -14812,6 +15016,15 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
 /* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
   return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
+}
+
+/* The storage of slot i is about to go, and another stream still uses it (record_stream): the
+   allocator looks for such blocks when it is asked for the next one. */
+VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  if (s->count.undone_at != s->count.next_id)
+    s->count.undone = 0;
+  s->count.undone_at = s->count.next_id;
+  s->count.undone += vram__owner_at(s, i)->bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */
@@ -17084,21 +17297,19 @@ static int vram__leaf_is_made(const vram__step *s, const vram__leaf *l) {
   return (VRAM__LEAF | (uint32_t)(l - s->leaf.at)) >= s->leaf.made;
 }
 
-/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. */
-static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
-                                                      vram__tensor *t) {
-  if (t->d && l->grad.d)
-    vram__tensor_release(s, *t);
-  else if (t->d) {
-    if (!vram__gradient_can_take(s, l, t)) {
+/* Inputs of a call inside backward are leaves, too, whose gradients are handed on. Hooks come
+   behind it: what arrived, of which a handle is returned, lives as long. */
+static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vram__leaf *l,
+                                                              vram__tensor *t) {
+  const vram__tensor arrived = *t;
+  if (t->d && !l->grad.d) {
+    if (!vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
-      vram__tensor_release(s, *t);
-    } else if (t->st && vram__slot_at(s, t->st)->of) { /* new_grad.detach() is no view */
+    else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
       l->grad = vram__tensor_alias(s, *t, t->d);
-      vram__tensor_release(s, *t);
-    } else
-      l->grad = *t;
+    else
+      l->grad = vram__tensor_retain(s, *t);
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
@@ -17107,6 +17318,7 @@ static VRAM__APART void vram__gradient_accumulate_any(vram__step *s, vram__leaf 
       vram__gradient_become(s, vram__owner_at(s, l->grad.st));
   }
   t->d = NULL;
+  return arrived;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
@@ -17116,9 +17328,12 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   if (s->leaf.accumulated || s->leaf.now != s->leaf.at || t->d != l->d || l->grad.d ||
       b->base != t->st || b->refs != 1 || !(l->d->flags & VRAM__DENSE) ||
       l >= s->leaf.at + s->leaf.count) {
-    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
+    const vram__tensor arrived =
+        vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
     if (s->leaf.accumulated && l < s->leaf.at + s->leaf.parameters)
       s->leaf.accumulated(s, l);
+    if (arrived.d)
+      vram__tensor_release(s, arrived);
     return;
   }
   l->grad = *t;
@@ -17399,6 +17614,9 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
+
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
@@ -23529,7 +23747,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
@@ -25590,18 +25808,80 @@ static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor 
     vram__linear_shared(s, f, to);
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* LinearFunctionForZeroStage3.forward (deepspeed/runtime/zero/linear.py); b.d NULL: without bias */
+static vram__tensor vram__zero3_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                       vram__tensor b) {
+  const uint8_t grad = s->grad;
+  vram__tensor in[3], wt, y;
+  vram__grad_fn *f;
+  in[0] = x;
+  in[1] = w;
+  in[2] = b;
+  f = vram__tape_record(s, VRAM__K_zero3_linear, in, b.d ? 3 : 2, 1, 2);
+  s->grad = 0;
+  wt = vram__torch_swap(s, w, 0, 1);
+  if (b.d && x.d->ndim == 2)
+    y = vram__torch_addmm(s, b, x, wt, 0);
+  else
+    y = vram__torch_matmul(s, x, wt);
+  vram__tensor_release(s, wt);
+  s->grad = grad;
+  if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, w);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* x as a matrix: a copy where it does not lie so. */
+static vram__tensor vram__zero3_fold(vram__step *s, vram__tensor x) {
+  int64_t fold[2];
+  fold[1] = x.d->v[x.d->ndim - 1];
+  fold[0] = (int64_t)x.d->numel / (fold[1] ? fold[1] : 1);
+  return vram__tensor_reshape(s, x, 2, fold);
+}
+
+/* Its backward: the gradients of input, weight and bias, in this order. */
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__tensor a, b;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    if (!vram__input_wanted(f, i))
+      continue;
+    a = vram__zero3_fold(s, g);
+    b = i ? vram__zero3_fold(s, VRAM__SAVED(f)[0]) : vram__tensor_none();
+    to[i] = vram__tensor_empty(s, vram__input_dims(s, f, i, NULL), g.dt);
+    vram__blas_workspace(s, VRAM__CUBLAS);
+    if (b.d)
+      vram__tensor_release(s, b);
+    vram__tensor_release(s, a);
+  }
+  if (f->nin > 2 && vram__input_wanted(f, 2)) {
+    a = vram__zero3_fold(s, g);
+    to[2] = vram__tensor_sum(s, a, 1, 0, g.dt);
+    vram__tensor_release(s, a);
+  }
+}
+
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
+  if (s->zero3_linear && !s->amp)
+    return vram__zero3_linear(s, x, w, b);
   a[0] = x;
   a[1] = w;
   a[2] = b;
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -25637,10 +25917,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -25667,7 +25953,9 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
-  else if (!s->amp && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
+  else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
     y[0] = vram__torch_linear(s, in[1], in[2], in[0]);
@@ -25711,7 +25999,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -31127,10 +31415,10 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
          VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype parallel");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
+         "normalized_shape! elementwise_affine eps frozen weights dtype parallel");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "num_groups! affine eps frozen weights dtype");
@@ -35865,6 +36153,445 @@ VRAM__OP(multi_margin_loss, "", 1, 3, multi_margin_loss, SAME, fp32, multi_margi
 VRAM__OP(multilabel_margin_loss, "", 1, 2, multilabel_margin_loss, SAME, fp32,
          multilabel_margin_loss, class_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
 
+/* >>ops/collective    what ranks do together: functional collectives (torch/distributed,
+   _functional_collectives.py) as DTensor calls them (tensor/placement_types.py), each with its
+   gradient (tensor/_redistribute.py, tensor/_api.py) */
+
+/* The axis that is cut, below the number of axes. */
+static int vram__collective_axis(vram_graph *g, const vram_node *n, uint32_t *a) {
+  if (!n->in[0]->d->ndim)
+    return vram__node_error(g, n, "a collective over an axis of a tensor without axes");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, a);
+}
+
+static int vram__collective_ranks(vram_graph *g, const vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  return (ranks >= 1 && ranks <= VRAM__MAX_UNITS) ||
+         vram__node_error(g, n, "ranks is out of range");
+}
+
+static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
+  return vram__collective_ranks(g, n) && vram__shape_same(g, n);
+}
+
+/* All shards one behind the other; whole: how many there are, where they are not equal. */
+static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES], each;
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] > INT64_MAX / 2 / ranks)
+    return vram__node_error(g, n, "a size out of range");
+  size[a] = VRAM__INT(n, whole, size[a] * ranks);
+  each = size[a] < 0 ? 0 : (size[a] + ranks - 1) / ranks;
+  if (size[a] < 0 || x->v[a] > each)
+    return vram__node_error(g, n, "a shard of more than its part of the whole");
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The sum of all ranks' tensors, cut; the second output is what the collective reads. */
+static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "reduce_scatter gives its result and what it reads");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] % ranks)
+    return vram__node_error(g, n, "an axis that the ranks do not divide");
+  size[a] /= ranks;
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
+/* The shard of one rank. */
+static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (VRAM__INT(n, length, 0) < 0 || VRAM__INT(n, length, 0) > size[a])
+    return vram__node_error(g, n, "a shard of more than the whole");
+  size[a] = VRAM__INT(n, length, 0);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* Rows of a table that is cut: num_embeddings are this rank's, whole are all. */
+static int vram__shape_embedding_shard(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], w[2];
+  uint32_t i;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__node_error(g, n, "more than 8 axes");
+  if (!vram__index_dtype(g, n, 0) || !vram__collective_ranks(g, n))
+    return 0;
+  w[0] = VRAM__INT(n, num_embeddings, 0);
+  w[1] = VRAM__INT(n, embedding_dim, 0);
+  if (w[0] < 0 || w[1] < 1 || VRAM__INT(n, whole, 0) < w[0])
+    return vram__node_error(g, n, "a table of more rows than the whole, or without columns");
+  if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[x->ndim] = w[1];
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->param[0]->dtype);
+}
+
+/* cross_entropy of logits whose classes are cut (tensor/parallel/loss.py) */
+static int vram__shape_loss_parallel(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *t = n->in[1]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (x->ndim != 2 || t->ndim != 1 || t->v[0] != x->v[0])
+    return vram__node_error(g, n, "logits [rows,classes] and targets [rows] are expected");
+  return vram__node_out(g, n, 0, 0, NULL, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
+  uint32_t a;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), d->ndim, &a);
+  return a;
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* Dims of x with the axis of another size. */
+static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a, int64_t to) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == a ? to : d->v[i];
+  return vram__dims_in(s, d->ndim, size, NULL);
+}
+
+/* Shard._to_replicate_tensor: padded to equal shards, gathered along the first axis, put together
+   along its own where that is another one (a batch of one is a view: _maybe_view_chunk_cat), cut
+   to the whole. */
+static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32_t a, int64_t ranks,
+                                           int64_t whole) {
+  const int64_t each = (whole + ranks - 1) / ranks;
+  const int padded = whole % ranks != 0;
+  vram__tensor in, y, t;
+  uint64_t between = 1;
+  uint32_t i;
+  if (padded && x.d->v[a] < each)
+    in = vram__tensor_empty(s, vram__dims_cut(s, x.d, a, each), x.dt);
+  else
+    in = vram__tensor_contiguous(s, x);
+  for (i = 1; i < a; i++)
+    between *= (uint64_t)x.d->v[i];
+  y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  if (a && !(x.d->v[0] == 1 && between == 1)) {
+    t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
+    vram__tensor_replace(s, &y, t);
+  } else if (a) {
+    t = vram__tensor_view(s, y, vram__dims_cut(s, in.d, a, each * ranks));
+    vram__tensor_replace(s, &y, t);
+  }
+  if (padded && each * ranks != whole) {
+    int64_t size[VRAM_MAX_AXES];
+    for (i = 0; i < y.d->ndim; i++)
+      size[i] = i == a ? whole : y.d->v[i];
+    t = vram__tensor_view(s, y, vram__dims_in(s, y.d->ndim, size, VRAM__STRIDE(y.d)));
+    vram__tensor_replace(s, &y, t);
+    t = vram__tensor_contiguous(s, y);
+    vram__tensor_replace(s, &y, t);
+  }
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* What reduce_scatter_single reads: the parts one behind the other along the first axis. */
+static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, uint32_t a,
+                                               int64_t ranks) {
+  vram__tensor in = vram__tensor_contiguous(s, x), t;
+  if (!a)
+    return in;
+  t = vram__tensor_empty(
+      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0, x.d->v[0] * ranks),
+      x.dt);
+  vram__tensor_release(s, in);
+  return t;
+}
+
+static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
+                                                int64_t ranks) {
+  return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
+}
+
+/* Partial to Replicate; its gradient is the same on every rank already. */
+static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
+}
+
+/* DTensor.from_local of a replicated tensor: the tensor itself; the parts of its gradient are
+   summed. */
+static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_view(s, x[0], x[0].d);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+}
+
+static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[0] = vram__torch_all_gather(s, x[0], a, VRAM__INT(n, ranks, 1), n->out[0].d->v[a]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* gradient=replicated: this rank's part is copied; else the parts of all ranks are summed first.
+   late=1: who reads the result waits for it, and what the collective reads lives until then. */
+static void vram__backward_all_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor *g = &VRAM__SLOTS(f)[0].g, in;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  const int64_t ranks = VRAM__INT(f->node, ranks, 1);
+  if (VRAM__INT(f->node, gradient, 0) == VRAM__WORD("replicated")) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g->dt);
+    return;
+  }
+  in = vram__reduce_scatter_input(s, *g, a, ranks);
+  to[0] = vram__reduce_scatter_output(s, *g, a, ranks);
+  if (VRAM__INT(f->node, late, 0)) {
+    vram__tensor_release(s, *g);
+    g->d = NULL;
+    g->st = 0;
+  }
+  vram__tensor_release(s, in);
+}
+
+static void vram__forward_reduce_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[1] = vram__reduce_scatter_input(s, x[0], a, VRAM__INT(n, ranks, 1));
+  y[0] = vram__reduce_scatter_output(s, x[0], a, VRAM__INT(n, ranks, 1));
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
+static void vram__forward_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_shard(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, VRAM__SLOTS(f)[0].g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* wait_tensor: the result of a collective is there, and what it read may go. */
+static void vram__forward_wait(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  (void)n;
+  y[0] = vram__tensor_retain(s, x[0]);
+}
+
+/* placement_types.py, _MaskPartial._mask_tensor: which indices are of other ranks, and the others
+   from this rank's first row. */
+static vram__tensor vram__torch_masked_indices(vram__step *s, vram__tensor x, vram__tensor *mask) {
+  const vram_dims *d = vram__dims_contiguous(s, x.d);
+  vram__tensor below = vram__tensor_empty(s, d, VRAM_BOOL),
+               above = vram__tensor_empty(s, d, VRAM_BOOL), copy, y;
+  *mask = vram__tensor_empty(s, d, VRAM_BOOL);
+  vram__tensor_release(s, below);
+  vram__tensor_release(s, above);
+  copy = vram__tensor_empty(s, d, x.dt);
+  y = vram__tensor_empty(s, d, x.dt);
+  vram__tensor_release(s, copy);
+  return y;
+}
+
+static void vram__forward_embedding_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  vram__tensor w = s->param[n->param[0]->index], mask, masked;
+  vram__grad_fn *f;
+  masked = vram__torch_masked_indices(s, x[0], &mask);
+  f = vram__tape_record(s, n->op, &w, 1, 1, 1);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, mask);
+}
+
+/* ---- cross entropy of classes that are cut */
+
+/* target != ignore_index ? value : 0, of these dims */
+static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor mask = vram__tensor_empty(s, target.d, VRAM_BOOL),
+               zero = vram__tensor_empty(s, s->scalar, dt), y = vram__tensor_empty(s, d, dt);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, mask);
+  return y;
+}
+
+/* loss.py, _log_softmax */
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+  const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
+  vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
+  in = vram__tensor_retain(s, in);
+  vram__tensor_release(s, in);
+  most = vram__tensor_empty(s, row, VRAM_F32);
+  reduced = vram__torch_all_reduce(s, most);
+  vram__tensor_release(s, most);
+  shifted = vram__tensor_empty(s, in.d, VRAM_F32);
+  each = vram__tensor_empty(s, in.d, VRAM_F32);
+  sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
+  vram__tensor_release(s, each);
+  each = vram__torch_all_reduce(s, sum);
+  vram__tensor_release(s, sum);
+  sum = vram__tensor_empty(s, row, VRAM_F32);
+  y = vram__tensor_empty(s, in.d, VRAM_F32);
+  if (x.dt != VRAM_F32)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, in.d, x.dt));
+  vram__tensor_release(s, shifted);
+  vram__tensor_release(s, reduced);
+  vram__tensor_release(s, each);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
+static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
+                                   vram__tensor *count) {
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor safe, masked, mask, found, reduced, kept, t, y;
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
+  vram__tensor_release(s, mask);
+  reduced = vram__torch_all_reduce(s, found);
+  t = vram__tensor_empty(s, rows, x.dt);
+  kept = vram__loss_kept(s, target, rows, x.dt);
+  vram__tensor_release(s, t);
+  mask = vram__tensor_empty(s, rows, VRAM_BOOL);
+  t = vram__tensor_sum(s, mask, 1, 0, VRAM_I64);
+  vram__tensor_release(s, mask);
+  *count = vram__tensor_empty(s, s->scalar, x.dt);
+  vram__tensor_release(s, t);
+  y = vram__tensor_sum(s, kept, 1, 0, x.dt);
+  if (mean)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, s->scalar, x.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, found);
+  vram__tensor_release(s, reduced);
+  return y;
+}
+
+static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
+  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  if (f) {
+    f->aux = (uint64_t)mean;
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, count);
+    vram__save_tensor(s, f, log);
+  }
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, log);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* loss.py, _nll_loss_and_log_softmax_backward */
+static void vram__backward_loss_parallel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor target = VRAM__SAVED(f)[0], log = VRAM__SAVED(f)[2];
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor grad = vram__tensor_none(), safe, zeros, mask, masked, cast, update, range, kept, e;
+  vram_dtype dt;
+  vram__input_dims(s, f, 0, &dt);
+  if (f->aux)
+    grad = vram__tensor_empty(s, s->scalar, log.dt);
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  zeros = vram__tensor_empty(s, log.d, log.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  cast = vram__tensor_empty(s, rows, log.dt);
+  update = vram__tensor_empty(s, rows, log.dt);
+  vram__tensor_release(s, cast);
+  range = vram__tensor_empty(s, rows, VRAM_I64);
+  kept = vram__loss_kept(s, target, vram__dims_2d(s, rows->v[0], 1), log.dt);
+  vram__tensor_release(s, grad);
+  e = vram__tensor_empty(s, log.d, log.dt);
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, zeros);
+  vram__tensor_release(s, mask);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, update);
+  vram__tensor_release(s, range);
+  to[0] = vram__tensor_to(s, e, dt);
+  vram__tensor_release(s, e);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_reduce, none, NONE, 0,
+         0, "ranks!");
+VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
+         "ranks!");
+VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
+         "ranks! dim! whole gradient late");
+VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
+         NONE, 0, 0, "ranks! dim!");
+VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
+         "ranks! dim! length!");
+VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
+VRAM__OP(
+    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
+    0, VRAM__OP_OWNS,
+    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
+         NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
+
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
 /* The slots of a routed feed-forward's parameters; there are no biases. */
@@ -36578,7 +37305,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -36589,8 +37321,11 @@ typedef struct vram__optim_config {
   uint8_t capturable;   /* the option of that name */
   uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
   uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t sharded;      /* parameters are DTensors, of which each rank has a shard */
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
+  uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -36624,24 +37359,36 @@ enum {
    step, that last from step to step. Of a run steps may be left out, where nobody asks for them:
    s->nth is the number of the one that is played. */
 typedef struct vram__wrapper {
-  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it */
+  uint64_t (*bytes)(const vram_graph *g, const vram_step_options *o); /* of scratch for it, */
+  uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
+  uint8_t every; /* no step before may be left out */
+  void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
   void (*construct)(vram__step *s);           /* its constructor, before step 1: the model is on the
                                                  device, the optimizer is not made yet */
-  void (*restore)(vram__step *s);             /* before a later step instead: what lasted */
-  void (*lasts)(vram__step *s);         /* behind a step that is replayed: what lasts has blocks */
-  void (*zero_grad)(vram__step *s);     /* behind optimizer.zero_grad() */
-  void (*forward_begin)(vram__step *s); /* of each micro-batch: before the module's forward, */
-  void (*forward)(vram__step *s);       /* the nodes, where units of them are calls */
-  void (*forward_end)(vram__step *s);   /* and behind it */
+  void (*optimizer_made)(vram__step *s); /* behind the optimizer's constructor, before step 1 */
+  void (*restore)(vram__step *s);        /* before a later step instead: what lasted */
+  void (*lasts)(vram__step *s);          /* behind a step that is replayed: what lasts has blocks */
+  void (*zero_grad)(vram__step *s);      /* behind optimizer.zero_grad() */
+  void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
+  void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
+                                                            units of them are calls */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_end)(vram__step *s, const vram_node *n);
+  void (*forward_end)(vram__step *s);         /* and behind it */
+  void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
   void (*record)(vram__step *s, uint32_t fn); /* before the backward of a record that is hooked, */
-  void (*backward_end)(vram__step *s);        /* in backward's final callback */
+  void (*recorded)(vram__step *s, uint32_t fn);       /* and behind it */
+  void (*backward)(vram__step *s, vram__tensor loss); /* the engine's, instead of loss.backward() */
+  void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimized)(vram__step *s); /* behind optimizer.step() */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
+  void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
 
 #define VRAM__WRAPPER_DO(s, hook)                                                                  \
@@ -36685,6 +37432,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
 VRAM__FN void vram__forward_leave_out(vram__step *s);
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end);
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end);
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v);
 VRAM__FN void vram__forward(vram__step *s);
 VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
@@ -36703,10 +37452,18 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
 VRAM__FN void vram__step_put_model(vram__step *s);
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p);
 VRAM__FN void vram__step_put_inputs(vram__step *s);
 
 /* micro.c */
@@ -36741,6 +37498,7 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l);
 VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c);
 VRAM__FN int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n);
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all);
+VRAM__FN void vram__optim_clip_all(vram__step *s);
 VRAM__FN void vram__optim_now(vram__step *s);
 
 /* keep.c */
@@ -36847,6 +37605,8 @@ typedef struct vram__optim_row {
   X(RESIDENT, "resident")                                                                          \
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
+  X(PLACED, "placed")                                                                              \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -36863,9 +37623,10 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large")                                                                            \
-  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(DTENSOR, 32, "dtensor")                                                                        \
+  X(MATRIX, 64, "matrix")                                                                          \
+  X(LARGE, 128, "large")                                                                           \
+  X(LOW_PRECISION, 256, "low_precision") X(ONCE, 512, "once") X(PROJECTED, 1024, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -36967,26 +37728,35 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -37002,6 +37772,7 @@ static const char vram__amsgrad_init[] =
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
@@ -37010,6 +37781,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -37027,6 +37799,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -37330,14 +38104,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,
@@ -37838,6 +38612,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -38279,20 +39057,33 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts;
-  uint64_t chunks = 0, tensors = 0;
+  vram__optim_held parts, sums, zero;
+  uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
-      tensors++;
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
+      tensors += r->p[i].numel != 0;
+      empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
+  vram__optim_clear(&zero);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
     vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+  for (i = 0; i < empty; i++) { /* shards of ranks without rows */
+    vram__optim_push(r, &zero, vram__dtype_size(r->dtype));
+    vram__optim_push(r, norms, vram__dtype_size(r->dtype));
+    vram__optim_release(r, &zero);
+  }
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -38304,19 +39095,48 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
     }
 }
 
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, shares, each);
+}
+
+/* The norms of shards, which are partial, become those of whole gradients: squares are added up
+   over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
+static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
+  vram__optim_held squares, sums;
+  vram__optim_clear(&squares);
+  vram__optim_clear(&sums);
+  vram__optim_push(r, &squares, bytes);
+  vram__optim_push(r, &sums, bytes);
+  vram__optim_push(r, rooted, bytes);
+  vram__optim_release(r, &squares);
+  vram__optim_release(r, &sums);
+}
+
 /* The norms of all gradients, what they are divided by, of numbers of `each` bytes. */
 static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, uint64_t each) {
-  vram__optim_held stack, total, sum, reciprocal, coefficient, clamped;
+  vram__optim_held stack, rooted, total, sum, reciprocal, coefficient, clamped;
   vram__optim_reduction x = {1, 0, 0, 4};
-  vram__optim_held *const held[] = {&stack, &total, &sum, &reciprocal, &coefficient, &clamped};
+  vram__optim_held *const held[] = {&stack,      &rooted,      &total,  &sum,
+                                    &reciprocal, &coefficient, &clamped};
   uint32_t i;
   for (i = 0; i < sizeof held / sizeof *held; i++)
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
+    vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
+  vram__optim_release(r, &rooted);
   vram__optim_release(r, &stack);
   vram__optim_release(r, norms);
   vram__optim_push(r, &sum, each);
@@ -38419,6 +39239,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -38490,14 +39312,16 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out) {
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
-  if (n) {
+  if (n && c->clips_only)
+    vram__optim_clip(&r);
+  else if (n) {
     const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
     vram__optim_play(&r, grads.first, grads.end, 0, n);
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip)
+    if (c->clip && n)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -38598,13 +39422,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);
@@ -38669,8 +39507,11 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag)
+    else if (f->flag) {
       vram__backward_record(s, f);
+      if (f->hooked && s->wrapper->recorded && !s->failed)
+        s->wrapper->recorded(s, at);
+    }
   }
 }
 
@@ -38686,6 +39527,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, fn, 0);
+  VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
@@ -38939,6 +39781,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+    s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
 
@@ -38946,6 +39790,8 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
+  if (s->wrapper && s->wrapper->node_end && n->nparam)
+    s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
   if (s->o->nodes)
@@ -38972,7 +39818,8 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own;
+  const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
+                      (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
@@ -39002,14 +39849,40 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   return n;
 }
 
+/* The ranges from `at` that begin before the node `end`, whose first is then given. */
+VRAM__FN uint32_t vram__ranges_before(const vram__step *s, uint32_t at, const vram_node *end) {
+  while (at < s->call.nrange && (!end || s->call.range[at].first->index < end->index))
+    at = s->call.range[at].behind;
+  return at;
+}
+
+/* Does the module return v? */
+VRAM__FN int vram__module_returns(const vram_graph *g, const vram_value *v) {
+  uint32_t i;
+  if (!g->returned)
+    return (v->flags & VRAM__OUTPUT) || v == g->root;
+  for (i = 0; i < g->nresult && g->result[i] != v;)
+    i++;
+  return i < g->nresult;
+}
+
+/* The module up to the node `end`, then what its caller does. */
+static void vram__forward_module(vram__step *s, const vram_node *end) {
+  const uint32_t behind = vram__ranges_before(s, 0, end);
+  if (s->wrapper && s->wrapper->forward)
+    s->wrapper->forward(s, end);
+  else
+    vram__checkpoint_parts(s, s->g->first, end, 0, behind);
+  VRAM__WRAPPER_DO(s, forward_end);
+  if (end && !s->failed)
+    vram__checkpoint_parts(s, end, NULL, behind, s->call.nrange);
+}
+
 VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  if (s->wrapper && s->wrapper->forward)
-    s->wrapper->forward(s);
-  else
-    vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
+  vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -39885,6 +40758,7 @@ static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
     for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          (s->outside && v->last > s->unit_end) || /* the unit returns it */
           s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
@@ -40030,7 +40904,8 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->count.requested;
+  const uint64_t undone = vram__undone(s);
+  r->requested_bytes = s->count.requested + undone;
   if (s->count.phase_peak_blocks > s->count.peak_blocks)
     s->count.peak_blocks = s->count.phase_peak_blocks;
   if (s->replay && !s->replay->taping)
@@ -40046,7 +40921,7 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   if (s->count.phase_peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->count.phase_peak = s->count.requested;
+  s->count.phase_peak = s->count.requested + undone;
   s->node = NULL;
 }
 
@@ -40076,6 +40951,19 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -40087,7 +40975,9 @@ static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
 
 /* A parameter's dtype in this run. */
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p) {
-  return p->is_model == 2 ? s->loaded : p->is_model ? s->dtype : p->dtype;
+  return p->is_model == 2 ? s->loaded
+         : !p->is_model   ? p->dtype
+                          : (vram_dtype)(p->kind == VRAM__BUFFER ? s->buffers : s->dtype);
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -40103,7 +40993,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -40120,6 +41011,28 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
+/* A parameter's own storage goes: a wrapper's constructor has put it elsewhere. */
+VRAM__FN void vram__param_leave(vram__step *s, const vram_param *p) {
+  const vram__tensor t = s->param[p->index];
+  vram__storage owned, *st = &owned;
+  vram__memory_zero(&owned, sizeof owned);
+  owned.bytes = vram__dims_bytes_of(p->d, t.dt);
+  owned.id = UINT32_MAX;
+  owned.node = p->node;
+  owned.cat = p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+  if (p->is_value)
+    st = vram__owner_at(s, t.st);
+  else if (s->replay && s->replay->fresh == 2 && !s->replay->taping)
+    owned.block = s->replay->gradient[p->index];
+  if (!st->bytes)
+    return;
+  vram__storage_shrink(s, st);
+  if (s->watched)
+    vram__event_watch(s, VRAM_ACTION_FREE, st);
+  st->bytes = 0;
+  st->block = 0;
+}
+
 /* The sums of what modules own, in the dtypes of this run. 0: too much. */
 static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_dtype own = vram__graph_own_dtype(s->g, VRAM_DTYPE_MODEL);
@@ -40127,7 +41040,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -40165,7 +41078,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }
@@ -40242,6 +41155,156 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
+}
+
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor)
+ */
+
+/* How a weight is dealt along an axis. */
+typedef struct vram__dealt {
+  int64_t whole, ranks;
+  uint64_t rest;  /* elements of one position along the axis */
+  uint8_t copies; /* parts are copied: the axis is not the first */
+} vram__dealt;
+
+/* 0: every rank has all of it. */
+static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
+  const vram_node *n = p->node;
+  const int64_t how = VRAM__INT(n, parallel, 0);
+  const int64_t rows = p->d->ndim ? p->d->v[0] : 0;
+  vram__memory_zero(d, sizeof *d);
+  d->ranks = VRAM__INT(n, ranks, 1);
+  if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
+    return 0;
+  if (how == VRAM__WORD("rowwise")) {
+    d->copies = 1;
+    d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
+    d->rest = (uint64_t)rows;
+    return p->d->ndim == 2;
+  }
+  d->whole = VRAM__INT(n, whole, rows * d->ranks);
+  d->rest = p->d->numel / (uint64_t)rows;
+  return 1;
+}
+
+/* The parameter that this one was before both were dealt; NULL: none. */
+static const vram_param *vram__distribute_lender(const vram_param *p) {
+  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
+  return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
+}
+
+/* The weight before it was dealt. */
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
+  vram__dealt d;
+  if (vram__distribute_lender(p))
+    return 0;
+  return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+                                       : vram__param_bytes(p, dt);
+}
+
+/* The model is on the device as a whole. */
+VRAM__FN void vram__distribute_before(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = vram__param_dtype(s, p);
+    if (p->is_value)
+      continue;
+    vram__bytes_shrink(s, vram__param_bytes(p, dt), VRAM_CATEGORY_PARAMS);
+    vram__bytes_grow(s, vram__distribute_whole(p, dt), VRAM_CATEGORY_PARAMS);
+  }
+}
+
+/* Temporary copies of parts: all where the axis is not the first, else those that are padded. How
+   many. */
+static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vram_dtype dt,
+                                        uint32_t *last) {
+  const int64_t each = (d->whole + d->ranks - 1) / d->ranks;
+  uint32_t count = 0, i;
+  int64_t from = 0;
+  for (i = 0; i < (uint32_t)d->ranks; i++, from += each)
+    if (d->copies || from + each > d->whole) {
+      last[0] = vram__cub_hold(s, (uint64_t)each * d->rest * vram__dtype_size(dt));
+      last++;
+      count++;
+      if (count == 64) /* more ranks: their copies lie side by side, too */
+        break;
+    }
+  return count;
+}
+
+/* One parameter of a module: the copies of its parts, this rank's part. */
+static void vram__distribute_param(vram__step *s, const vram_param *p) {
+  const vram_dtype dt = vram__param_dtype(s, p);
+  const uint64_t part = vram__param_bytes(p, dt);
+  vram__dealt d;
+  uint32_t copy[64], count;
+  if (!vram__distribute_dealt(p, &d))
+    return;
+  count = vram__distribute_copies(s, &d, dt, copy);
+  vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
+  if (s->replay && !s->replay->taping)
+    vram__replay_get(s, part, 0);
+  while (count)
+    vram__cub_release(s, copy[--count]);
+}
+
+/* Another module still has it. */
+static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
+  const vram_param *q = s->g->param_first;
+  while (q && vram__distribute_lender(q) != p)
+    q = q->next;
+  return q != NULL;
+}
+
+static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  vram__dealt d;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      vram__distribute_param(s, n->param[i]);
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
+      continue;
+    if (vram__distribute_lender(p))
+      p = vram__distribute_lender(p);
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+    if (s->replay && !s->replay->taping)
+      vram__replay_put(s->replay, s->replay->gradient[p->index]);
+  }
+}
+
+/* Its name has no number, as those of layers have. */
+static int vram__distribute_is_root(const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i = 0, digits;
+  if (n->round)
+    return 0;
+  while (i < label.len) {
+    for (digits = 0; i < label.len && label.text[i] != '.'; i++)
+      digits =
+          label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits : UINT32_MAX;
+    if (digits == 0 && i && label.text[i - 1] != '.')
+      return 0;
+    i++;
+  }
+  return 1;
+}
+
+/* parallelize_module(): the plan of the root first, then those of the layers. */
+VRAM__FN void vram__distribute(vram__step *s) {
+  const vram_param *p, *first;
+  uint32_t pass, i;
+  for (pass = 0; pass < 2; pass++)
+    for (p = s->g->param_first; p && !s->failed; p = p->next) {
+      first = NULL;
+      for (i = 0; i < p->node->nparam && !first; i++)
+        if (p->node->param[i] && p->node->param[i]->node == p->node)
+          first = p->node->param[i];
+      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass == 0))
+        vram__distribute_node(s, p->node);
+    }
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -40580,7 +41643,6 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->r->saved_bytes = 0;
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
-  VRAM__WRAPPER_DO(s, forward_end);
   if (s->failed)
     return;
   vram__forward_leave(s);
@@ -40607,6 +41669,8 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->node = s->scaler ? s->root->node : NULL;
   if (s->scaler)
     vram__scaled_backward(s, *loss);
+  else if (s->wrapper && s->wrapper->backward)
+    s->wrapper->backward(s, *loss);
   else if (s->train)
     vram__backward(s, *loss);
   vram__in_backward_end(s);
@@ -40704,6 +41768,7 @@ enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
 /* What had been counted after a micro-batch, and the state then. */
 typedef struct vram__milestone {
   uint64_t state, ids, frees, custom, retries;
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
 } vram__milestone;
 
 static vram__milestone vram__milestone_now(const vram__step *s) {
@@ -40713,6 +41778,7 @@ static vram__milestone vram__milestone_now(const vram__step *s) {
   m.frees = s->count.frees;
   m.custom = s->count.custom;
   m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
+  vram__memory_copy(m.communication, s->r->communication, sizeof m.communication);
   return m;
 }
 
@@ -40730,9 +41796,17 @@ static int vram__micro_batches_foldable(const vram__step *s) {
 static void vram__rounds_count(vram__step *s, const vram__milestone *then,
                                const vram__milestone *now, uint64_t rounds) {
   const uint64_t custom = vram__product_or_overflow(now->custom - then->custom, rounds);
+  uint32_t i;
   s->count.next_id += (now->ids - then->ids) * rounds;
   s->count.frees += (now->frees - then->frees) * rounds;
   s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *a = then->communication + i, *b = now->communication + i;
+    vram_communication *c = s->r->communication + i;
+    c->calls += (b->calls - a->calls) * rounds;
+    c->bytes += (b->bytes - a->bytes) * rounds;
+    c->sent += (b->sent - a->sent) * rounds;
+  }
   if (s->replay)
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
@@ -40760,7 +41834,8 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
+      /* those lines are run, and a wrapper synchronizes, in the last one only */
+      left = count - 1 - k - (s->g->nstep != 0 || s->wrapper);
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -40826,6 +41901,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
     int64_t size = (int64_t)past.bytes;
+    if (l->grad.d) /* the wrapper has it */
+      continue;
     if (past.had && past.with)
       l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
     else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
@@ -40841,7 +41918,7 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
       s->count.category.of[VRAM_CATEGORY_GRADIENTS];
-  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak = s->count.peak = s->count.requested + vram__undone(s);
   s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.blocks + s->count.extra > s->count.peak_upper)
     s->count.peak_upper = s->count.blocks + s->count.extra;
@@ -40887,17 +41964,30 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->dtensor = s->g->is_cut;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
+  c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
 }
 
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
-  p->numel = l->d->numel;
+  p->numel = p->gradient = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
   p->rank = 0;
+  p->placed = 0;
+  p->dtensor = p->partial = 0;
+}
+
+/* The same of this rank's part of a DTensor q. */
+static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
+  p->numel = q->d->numel;
+  p->size = q->d->v;
+  p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -40923,41 +42013,51 @@ static const vram_node *vram__optim_head(const vram__step *s) {
   return head;
 }
 
+/* What the optimizer has is the wrapper's. */
+static int vram__optim_is_apart(const vram__step *s) {
+  return s->wrapper && s->wrapper->optim_params;
+}
+
 /* Those with a gradient (or all); of an optimizer that projects gradients first those of which it
    does not. */
-static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int with_grad) {
   const int projects = vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS;
   const vram_node *const head = projects ? vram__optim_head(s) : NULL;
   const uint32_t rank = s->o->galore_rank ? s->o->galore_rank : 128;
   uint32_t i, n = 0;
   const int last = projects ? 1 : 0;
   int pass;
-  if (s->wrapper && s->wrapper->optim_params)
-    return s->wrapper->optim_params(s, p, with_grad);
   for (pass = 0; pass <= last; pass++) {
     const vram_param *q = s->g->param_first;
     for (i = 0; i < s->leaf.parameters; i++) {
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
-      if (projects) {
-        int projected;
+      const vram_param *own = q;
+      if (projects || s->g->is_cut) {
         while (q->kind != VRAM__PARAM)
           q = q->next;
-        projected = vram__optim_projects(q, head);
+        own = q;
         q = q->next;
-        if (projected != pass)
-          continue;
       }
+      if (projects && vram__optim_projects(own, head) != pass)
+        continue;
       if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
       vram__optim_param_of(&p[n], l);
+      if (s->g->is_cut)
+        vram__optim_shard_of(&p[n], own);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
     }
   }
   return n;
+}
+
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                 : vram__optim_params_all(s, p, with_grad);
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -41011,7 +42111,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
@@ -41063,12 +42163,28 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+/* The step on one of the optimizer's groups of parameters. */
+static void vram__optim_group(vram__step *s, vram__optim_config *c, const vram__optim_param *p,
+                              uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_bytes b;
+  if (s->watched && !vram__optim_ids_take(s, c, n))
+    return;
+  vram__optim_step(c, p, n, &b);
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
+    s->failed = VRAM_ERR_OVERFLOW;
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. Of a rank's graph
+   DTensors are a group of their own. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
-  vram__optim_bytes b;
-  uint32_t i;
-  const uint64_t used = s->used;
+  uint32_t i, to;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
@@ -41088,27 +42204,46 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master ? &s->optim_all : NULL;
+  if (!s->g->is_cut) {
+    c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
+    vram__optim_group(s, &c, s->optim, n);
+    return;
+  }
+  for (i = 0; i < n && !s->failed; i = to) {
+    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+      to++;
+    c.dtensor = s->optim[i].dtensor;
+    vram__optim_group(s, &c, s->optim + i, to - i);
+  }
+}
+
+/* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
+VRAM__FN void vram__optim_clip_all(vram__step *s) {
+  const uint64_t used = s->used;
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  c.clip = s->ideal ? 0 : (uint8_t)s->o->clip_grad_norm;
+  if (!c.clip)
+    return;
+  c.clips_only = 1;
+  n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
   vram__optim_step(&c, s->optim, n, &b);
   s->used = used;
-  if (b.end == VRAM_OVERFLOW)
-    s->failed = VRAM_ERR_OVERFLOW;
-  else if (!s->watched)
+  if (!s->watched)
     vram__optim_count_step(s, &b);
-  if (!s->failed && s->o->first_step)
-    s->r->optimizer_bytes += b.state;
 }
 
 VRAM__FN void vram__optim_now(vram__step *s) {
   uint32_t n;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     return;
-  n = s->leaf.all_had && !(s->wrapper && s->wrapper->optim_params)
-          ? s->leaf.parameters
-          : vram__optim_params(s, s->optim, 1);
-  vram__optim_step_now(s, n, n == s->leaf.parameters);
+  n = s->leaf.all_had && !vram__optim_is_apart(s) ? s->leaf.parameters
+                                                  : vram__optim_params(s, s->optim, 1);
+  vram__optim_step_now(s, n, n == s->leaf.parameters && !vram__optim_is_apart(s));
 }
 
 /* >>step/in_backward    optimizers whose steps are made in backward */
@@ -41562,12 +42697,12 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   if (s->failed)
     return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
-  if (s->leaf.accumulated)
+  if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
-  else if (s->leaf.all_had)
+  else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
-  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d)
+  for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -41959,7 +43094,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   uint64_t stop_at = s->count.stop_at;
   const int past = vram__step_needs_past(g, o);
   const int lasting = o->train || vram__blas_workspaces_stay(g, o);
+  const uint32_t before = vram__steps_before(o);
+  vram__wrapper w;
   vram_result r;
+  uint32_t i;
   if (o->first_step || !(past || (lasting && (o->event || stop_at)))) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s,
                        vram__blas_workspaces_stay(g, o) ? VRAM__RUN_AGAIN : 0);
@@ -41982,12 +43120,15 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
+  quiet.first_step = 0;
+  for (i = 2; i <= before && !r && vram__wrapper_of(o, &w) && w.every; i++)
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | vram__run_after(s) | i * (uint32_t)VRAM__RUN_NTH);
   s->count.live = live;
   s->count.stop_at = stop_at;
   return r ? r
            : vram__step_run(g, o, scratch, scratch_bytes, report, s,
-                            vram__run_after(s) |
-                                (vram__steps_before(o) + 1) * (uint32_t)VRAM__RUN_NTH);
+                            vram__run_after(s) | (before + 1) * (uint32_t)VRAM__RUN_NTH);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -42293,7 +43434,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16;
+                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -42416,7 +43557,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, VRAM__SLOT_BYTES));
   if (vram__wrapper_of(o, &wrapper))
-    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0));
+    n = vram__sum_or_overflow(n, sizeof wrapper + (wrapper.bytes ? wrapper.bytes(g, o) : 0) +
+                                     (wrapper.work ? wrapper.work(g, o) : 0));
   if (o && o->replay)
     n += vram__replay_bytes(g, o);
   if (o && o->cudnn == VRAM_CUDNN_BENCHMARK)
@@ -42510,6 +43652,7 @@ static void vram__step_set_options(vram__step *s) {
     s->loaded = o->dtype || s->g->dtype ? s->dtype : VRAM_BF16;
     s->dtype = VRAM_F32;
   }
+  s->buffers = s->dtype;
   vram__device_of(&s->device, o, rules);
 }
 
@@ -42524,7 +43667,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -42564,6 +43707,7 @@ static int vram__step_take_wrapper(vram__step *s) {
   s->wrapped = (vram__wrapper *)s->wrapped + 1;
   if (s->nth == 1)
     vram__memory_zero(s->wrapped, bytes);
+  VRAM__WRAPPER_DO(s, options);
   return VRAM_OK;
 }
 
@@ -42640,9 +43784,21 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
-  s->count.before = s->count.next_id + s->count.frees;
+}
+
+/* What the wrapper does when the optimizer has been made. */
+static void vram__step_wrap_optimizer(vram__step *s) {
+  const vram_phase phase = s->phase;
+  s->phase = VRAM_PHASE_WRAP;
+  if (s->nth == 1)
+    VRAM__WRAPPER_DO(s, optimizer_made);
+  s->phase = phase;
+  if (s->o->parallel)
+    s->count.before = s->count.next_id + s->count.frees;
 }
 
 /* Everything that is there before the first event. */
@@ -42654,6 +43810,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);
@@ -42672,6 +43830,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)
     vram__step_put_inputs(s);
@@ -42704,7 +43863,11 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed && !s->g->nstep) {
-    vram__optim_now(s);
+    VRAM__WRAPPER_DO(s, optimizing);
+    if (s->wrapper && s->wrapper->optimize)
+      s->wrapper->optimize(s);
+    else
+      vram__optim_now(s);
     VRAM__WRAPPER_DO(s, optimized);
   }
   if (s->train && !s->failed)
@@ -42807,11 +43970,13 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   vram__caches *const caches = s->caches;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
+  const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
   s->count.live = live;
   s->count.live_cap = live_cap;
   s->count.stop_at = stop_at;
+  s->count.undone = undone;
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
@@ -42826,7 +43991,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->rnn_cells = (how & VRAM__RUN_RNN_CELLS) != 0;
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
-  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : o->first_step ? 1 : 3;
+  s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
   if (!vram__step_take_scratch(s, scratch, scratch_bytes))
     return VRAM_ERR_MEMORY;
   vram__step_set_options(s);
@@ -43105,6 +44270,12 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* ddp.c */
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+
+/* zero.c */
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
+
 /* What the nodes of a unit have in common. */
 typedef struct vram__unit_name {
   vram__span span; /* the beginning of their names */
@@ -43118,12 +44289,18 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n);
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
-/* >>parallel/spec    --parallel SPEC: strategies, their sizes and options */
+/* deepspeed.c */
+VRAM__FN void vram__ds_hooks(vram__wrapper *w);
+
+/* deepspeed3.c */
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w);
+
+/* >>parallel/spec    the words of an option: strategies, their sizes and options */
 
 enum { /* strategies of a text; a wrapper has the number of its vram_wrapper */
        VRAM__SPEC_HSDP = VRAM_WRAPPER_COUNT,
@@ -43155,7 +44332,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
-       VRAM__SPEC_INIT
+       VRAM__SPEC_INIT,
+       VRAM__SPEC_OFFLOAD
 };
 
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
@@ -43190,7 +44368,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(mp, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(reduce, VRAM__SPEC_OF_FSDP, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(cast_forward_inputs, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
-    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2 | VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(cpu_offload, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_FLAG),
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
@@ -43212,6 +44390,10 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(allgather_bucket_size, VRAM__SPEC_OF_DS, VRAM__SPEC_ELEMENTS),
+    VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_max_live_parameters, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -43299,6 +44481,7 @@ static int vram__spec_mebibytes(vram_words w, uint64_t *bytes) {
     unit *= 10;
   }
   *bytes = (n << 20) + (part << 20) / unit;
+  *bytes += !*bytes; /* 0 is the default; a bucket of one byte is full as soon */
   return 1;
 }
 
@@ -43410,6 +44593,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
              "DualPipeV";
     p->schedule = (vram_pipeline)which;
     break;
+  case VRAM__SPEC_OFFLOAD:
+    if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
+      return "cpu or none";
+    *(uint8_t *)at = w.text[0] == 'c';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -43495,14 +44683,17 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
 }
 
+enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the others do not */
+
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
-  p->bucket_cap_bytes = UINT64_C(25) << 20;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
+  p->overlap_comm = VRAM__SPEC_AS_STAGE;
   p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
+  p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
   p->stage3_param_persistence_threshold = UINT64_C(100000);
   p->stage3_max_live_parameters = p->stage3_max_reuse_distance = UINT64_C(1000000000);
@@ -43525,6 +44716,12 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
     }
     if (r || !*at)
       break;
+  }
+  if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
+    p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
+    p->wrapper = VRAM_WRAPPER_DDP;
+    p->dp = p->ep;
   }
   p->copies += !p->copies;
   p->dp += !p->dp;
@@ -43570,6 +44767,1723 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
 #undef VRAM__X
   };
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
+}
+
+/* >>parallel/cut    the graph of one rank, made of the whole one */
+
+/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
+typedef enum vram__role {
+  VRAM__ROLE_NONE,    /* every rank has all of it */
+  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
+  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
+  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
+  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
+} vram__role;
+
+/* A value of the whole graph on this rank: all of it, or a part along one axis. */
+typedef struct vram__rank_value {
+  vram_value *own;    /* as it was made */
+  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
+  uint8_t cut;        /* 1 + the axis; 0: all of it */
+} vram__rank_value;
+
+typedef struct vram__rank_cut {
+  const vram_graph *from;
+  vram_graph *g;
+  const vram_parallel *p;
+  vram__parser parser;
+  vram__rank_value *value; /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
+  int64_t ranks, rank;
+  int64_t words[1024]; /* keys of the node that is made */
+  vram__keys keys;
+  uint32_t ncut; /* layers that were cut */
+} vram__rank_cut;
+
+/* cut_plan.c */
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+
+/* cut_node.c */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix);
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_layer.c */
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
+
+/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+
+/* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
+   layer's name. */
+static const struct {
+  const char *name;
+  uint8_t role;
+} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
+                        {"wk", VRAM__ROLE_COLWISE},
+                        {"wv", VRAM__ROLE_COLWISE},
+                        {"wo", VRAM__ROLE_ROWWISE},
+                        {"w1", VRAM__ROLE_COLWISE},
+                        {"w3", VRAM__ROLE_COLWISE},
+                        {"w2", VRAM__ROLE_ROWWISE},
+                        {"q_proj", VRAM__ROLE_COLWISE},
+                        {"k_proj", VRAM__ROLE_COLWISE},
+                        {"v_proj", VRAM__ROLE_COLWISE},
+                        {"o_proj", VRAM__ROLE_ROWWISE},
+                        {"out_proj", VRAM__ROLE_ROWWISE},
+                        {"gate_proj", VRAM__ROLE_COLWISE},
+                        {"up_proj", VRAM__ROLE_COLWISE},
+                        {"down_proj", VRAM__ROLE_ROWWISE},
+                        {"fc1", VRAM__ROLE_COLWISE},
+                        {"fc2", VRAM__ROLE_ROWWISE},
+                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
+                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
+                        {"embed_tokens", VRAM__ROLE_ROWWISE},
+                        {"output", VRAM__ROLE_HEAD},
+                        {"lm_head", VRAM__ROLE_HEAD},
+                        {"qkv_proj", VRAM__ROLE_FUSED},
+                        {"gate_up_proj", VRAM__ROLE_FUSED},
+                        {"query_key_value", VRAM__ROLE_FUSED},
+                        {"c_attn", VRAM__ROLE_FUSED},
+                        {"Wqkv", VRAM__ROLE_FUSED},
+                        {"wqkv", VRAM__ROLE_FUSED},
+                        {"in_proj", VRAM__ROLE_FUSED}};
+
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i, at = label.len;
+  (void)c;
+  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
+    return VRAM__ROLE_NONE;
+  while (at && label.text[at - 1] != '.')
+    at--;
+  for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
+    if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
+      return (vram__role)vram__rank_names[i].role;
+  return VRAM__ROLE_NONE;
+}
+
+/* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
+
+/* Rows of rank `rank` as torch.chunk deals them. */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank) {
+  const int64_t each = (whole + ranks - 1) / ranks, from = each * rank;
+  return from >= whole ? 0 : whole - from < each ? whole - from : each;
+}
+
+/* An error about a node of the whole graph; always 0. */
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (c->g->error.code)
+    return 0;
+  vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
+  vram__error_more(c->g, " (");
+  vram__error_more_n(c->g, label.text, label.len);
+  vram__error_more(c->g, ")");
+  c->g->error.line = n->line;
+  return 0;
+}
+
+/* The keys of a node of the whole graph, to be changed. */
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n) {
+  uint32_t k = 0, i;
+  for (i = 0; n->attr && n->attr[k] && k < 960; i = 0) {
+    const uint32_t values = (uint32_t)(n->attr[k] >> 8) & 0xffffu;
+    if (k + 1 + values > 960)
+      break;
+    for (; i <= values; i++)
+      c->words[k + i] = n->attr[k + i];
+    k += 1 + values;
+  }
+  c->words[k] = 0;
+  c->keys.words = c->words;
+  c->keys.count = k;
+  c->keys.room = 1000;
+}
+
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key) {
+  uint32_t at = 0, i;
+  while (at < c->keys.count) {
+    const uint32_t n = 1 + ((uint32_t)(c->words[at] >> 8) & 0xffffu);
+    if ((uint32_t)(c->words[at] & 0xff) != key) {
+      at += n;
+      continue;
+    }
+    for (i = at; i + n <= c->keys.count; i++)
+      c->words[i] = c->words[i + n];
+    c->keys.count -= n;
+  }
+}
+
+/* key=to, in the place of what it was. */
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to) {
+  int64_t *v;
+  uint32_t count;
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count);
+  if (v && count == 1) {
+    *v = to;
+    return;
+  }
+  vram__rank_key_drop(c, key);
+  c->words[c->keys.count++] = (int64_t)(key | 1u << 8);
+  c->words[c->keys.count++] = to;
+  c->words[c->keys.count] = 0;
+}
+
+/* The lender that `weights=` names is another node here. */
+static int vram__rank_key_nodes(vram__rank_cut *c) {
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  if (!v)
+    return 1;
+  *v = (int64_t)(uintptr_t)c->node[((const vram_node *)(uintptr_t)*v)->index];
+  return *v != 0;
+}
+
+/* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
+ */
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin) {
+  vram__request r;
+  vram_node *y;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  r.nout = n->nout;
+  r.keys = &c->keys;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__rank_key_nodes(c))
+    return NULL;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < n->nout; i++) {
+    y->out[i].name = n->out[i].name;
+    y->out[i].name_len = n->out[i].name_len;
+  }
+  y->flags |= n->flags & (VRAM__LOSS | VRAM_NODE_INNER | VRAM__CHECKPOINTED);
+  y->line = n->line;
+  y->round = n->round;
+  return y;
+}
+
+/* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
+   the value, and what it does behind a point. */
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix) {
+  char name[VRAM_MAX_NAME + 1];
+  vram__request r;
+  vram_node *y;
+  uint32_t i, len = 0;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = &x;
+  r.nin = 1;
+  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.keys = &c->keys;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < y->nout; i++) {
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return NULL;
+  }
+  y->line = n->line;
+  y->round = x->node ? x->node->round : NULL;
+  return y;
+}
+
+/* What node n reads of v as it was made: who reads it first waits for it. NULL: an error. */
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v) {
+  vram__rank_value *at = c->value + v->index;
+  vram_value *both[2];
+  vram__request r;
+  vram_node *y;
+  char name[VRAM_MAX_NAME + 1];
+  uint32_t len = 0;
+  if (!at->own || !at->flight)
+    return at->own;
+  vram__memory_zero(&r, sizeof r);
+  both[0] = at->own;
+  both[1] = at->flight;
+  r.op = VRAM_OP_wait;
+  r.in = both;
+  r.nin = 2;
+  r.nout = 1;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return NULL;
+  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
+  y->out[0].name = vram__graph_keep_text(c->g, name, len);
+  y->out[0].name_len = (uint8_t)len;
+  y->line = n->line;
+  y->round = v->node ? v->node->round : NULL;
+  at->flight = NULL;
+  at->own = y->out;
+  return y->out[0].name ? at->own : NULL;
+}
+
+/* ---- sizes in keys */
+
+/* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
+   it. */
+static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
+                                   uint32_t count) {
+  int64_t before = 1, at = 1;
+  uint32_t i;
+  for (i = 0; i < cut; i++)
+    before *= x->v[i];
+  for (i = 0; i + 1 < count && at * shape[i] <= before; i++)
+    at *= shape[i];
+  return i;
+}
+
+/* shape=, sizes= of a view, an expansion: the axis that is cut gets this rank's size. */
+static int vram__rank_sizes(vram__rank_cut *c, const vram_node *n, uint32_t key, uint32_t cut) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const int64_t local = c->value[n->in[0]->index].own->d->v[cut];
+  uint32_t count, a;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count), inner;
+  if (!v)
+    return 1;
+  if (n->op == VRAM_OP_expand) { /* aligned at the last axis */
+    a = cut + count - x->ndim;
+    if (v[a] == x->v[cut])
+      v[a] = local;
+    return 1;
+  }
+  if (n->op != VRAM_OP_view && n->op != VRAM_OP_reshape)
+    return 1;
+  a = vram__rank_axis_in(x, cut, y->v, y->ndim);
+  if (a >= count || v[a] < 0)
+    return 1;
+  /* what of the axis stays whole: features of a head */
+  inner = v[a] ? x->v[cut] / v[a] : 1;
+  if (v[a] > x->v[cut]) /* other axes come together with it */
+    v[a] = x->v[cut] ? v[a] / x->v[cut] * local : v[a];
+  else if (inner && local % inner == 0 && x->v[cut] % v[a] == 0)
+    v[a] = local / inner;
+  else {
+    vram__rank_refuse(c, n, "shape");
+    vram__error_more(c->g, ": ");
+    vram__error_more_dims(c->g, y);
+    vram__error_more(c->g, " is invalid for input of size ");
+    vram__error_more_i(c->g, (int64_t)c->value[n->in[0]->index].own->d->numel);
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, v[a]);
+    vram__error_more(c->g, " do not divide by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  return 1;
+}
+
+/* Which axis of y is another size than in the whole graph; 0: none, UINT8_MAX: several. */
+static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
+  uint8_t cut = 0;
+  uint32_t i;
+  if (whole->ndim != y->ndim)
+    return UINT8_MAX;
+  for (i = 0; i < y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      cut = cut ? UINT8_MAX : (uint8_t)(i + 1);
+  return cut;
+}
+
+/* Ops that look at all of an axis: it must not be the one that is cut. */
+static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
+  static const uint16_t ops[] = {VRAM_OP_softmax,      VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,      VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,         VRAM_OP_roll,        VRAM_OP_logsumexp,
+                                 VRAM_OP_cross_entropy};
+  uint32_t i, a;
+  for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
+    i++;
+  if (i == sizeof ops / sizeof *ops)
+    return 0;
+  if (n->op == VRAM_OP_cross_entropy)
+    return cut == (n->in[0]->d->ndim > 1 ? 1u : 0u);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  return a == cut;
+}
+
+/* Weights that would be cut, which nobody asked for. */
+static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
+  uint32_t i;
+  for (i = 0; i < n->nparam && i < y->nparam; i++)
+    if (n->param[i] && y->param[i] && vram__rank_axis_of(n->param[i]->d, y->param[i]->d))
+      return 0;
+  return 1;
+}
+
+/* Node n as it is, on what this rank has of its inputs. 0: an error. */
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, cut = 0;
+  for (i = 0; i < n->nin; i++) {
+    const vram__rank_value *v = c->value + n->in[i]->index;
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    if (v->cut) {
+      cut = 1;
+      if (vram__rank_needs_axis(n, v->cut - 1u))
+        return vram__rank_refuse(c, n,
+                                 "an op that needs all of the axis that tensor parallelism "
+                                 "cuts");
+    }
+  }
+  vram__rank_keys(c, n);
+  if (cut && n->nin && c->value[n->in[0]->index].cut) {
+    const uint32_t a = c->value[n->in[0]->index].cut - 1u;
+    if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
+      return 0;
+  }
+  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (!vram__rank_keeps_params(n, y))
+    return vram__rank_refuse(c, n, "the plan does not say how this layer is cut");
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
+    if (v->cut == UINT8_MAX || (v->cut && !cut))
+      return vram__rank_refuse(c, n, "a value that would be cut along several axes");
+  }
+  return 1;
+}
+
+/* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
+
+/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
+                             uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_node *y;
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (!c->p->sp) {
+    y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
+    v->own = y ? y->out : NULL;
+    return y != NULL;
+  }
+  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+    vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more(c->g, " by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)axis);
+  y = vram__rank_collective(c, n, VRAM_OP_reduce_scatter, partial, ".reduce_scatter");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  v->cut = (uint8_t)(axis + 1);
+  return 1;
+}
+
+/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
+   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int late) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (v->whole || !own)
+    return v->whole;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (v->cut) {
+    vram__rank_key_set(c, VRAM__KEY_dim, v->cut - 1);
+    if (x->d->v[v->cut - 1] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, x->d->v[v->cut - 1]);
+    if (late)
+      vram__rank_key_set(c, VRAM__KEY_late, 1);
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
+                            v->cut ? ".all_gather" : ".replicate");
+  v->whole = y ? y->out : NULL;
+  return v->whole;
+}
+
+/* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
+static int vram__rank_drop_input(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  vram_value *in[2];
+  uint32_t count = 0;
+  if (n->in[0]->last != n->index)
+    return 1;
+  if (v->whole)
+    in[count++] = v->whole;
+  in[count++] = v->own;
+  return vram__node_lifetime(c->g, VRAM__OP_drop, in, count) != NULL;
+}
+
+/* The two sizes do not go together: PyTorch's words. */
+static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int64_t local) {
+  const vram_dims *x = n->in[0]->d;
+  vram__rank_refuse(c, n, "a and b must have same reduction dim, but got features of ");
+  vram__error_more_i(c->g, local * c->ranks);
+  vram__error_more(c->g, " and ");
+  vram__error_more_i(c->g, x->v[x->ndim - 1]);
+  return 0;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d;
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (v->cut != d->ndim)
+    return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
+  if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
+    return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("rowwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+}
+
+/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
+static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const uint32_t a = part->d->ndim - 1u;
+  vram_node *y;
+  v->own = part;
+  v->cut = (uint8_t)(a + 1);
+  if (c->p->loss_parallel)
+    return 1;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  if (n->out[0].d->v[a] % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);
+  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  y = vram__rank_collective(c, n, VRAM_OP_all_gather, part, ".all_gather");
+  v->own = y ? y->out : NULL;
+  v->cut = 0;
+  return y != NULL;
+}
+
+/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
+   not cut. */
+static int vram__rank_untie(vram__rank_cut *c) {
+  const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
+  if (!of)
+    return 1;
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
+  return lender && lender->op == VRAM_OP_embedding_shard;
+}
+
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
+                part = vram__rank_part(out, c->ranks, c->rank);
+  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (!part)
+    return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
+  vram__rank_keys(c, n);
+  if (!vram__rank_untie(c))
+    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_key_set(c, VRAM__KEY_out_features, part);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (out % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, out);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (head)
+    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
+  v->own = y->out;
+  v->cut = (uint8_t)n->out[0].d->ndim;
+  return vram__rank_drop_input(c, n);
+}
+
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
+  if (role == VRAM__ROLE_FUSED)
+    return vram__rank_refuse(c, n,
+                             "several weights in one, of which every rank would get a part of "
+                             "the first");
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
+  c->ncut++;
+  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
+                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+}
+
+/* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+  const int64_t rows = VRAM__INT(n, num_embeddings, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  const uint32_t ndim = n->out[0].d->ndim;
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (n->nin != 1 || c->value[n->in[0]->index].cut)
+    return vram__rank_refuse(c, n,
+                             "an embedding with a table of another node, or of indices that "
+                             "are cut");
+  vram__rank_keys(c, n);
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_whole, rows);
+  y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
+  if (!y)
+    return 0;
+  c->ncut++;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+}
+
+/* cross_entropy of logits whose classes are cut. */
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[2];
+  vram_node *y;
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) || n->out[0].d->ndim ||
+      n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n,
+                             "loss_parallel has cross_entropy of rows and classes, mean or "
+                             "sum, without weights or label_smoothing");
+  in[0] = vram__rank_own(c, n, n->in[0]);
+  in[1] = vram__rank_own(c, n, n->in[1]);
+  if (!in[0] || !in[1])
+    return 0;
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, VRAM_OP_loss_parallel, in, 2);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  return 1;
+}
+
+/* >>parallel/cut    the graph of one rank of tensor parallelism */
+
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
+  uint64_t n = vram__product_or_overflow(whole->used, 2);
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
+}
+
+/* Values of a line about lifetimes: what was made of one for layers goes behind the others, then
+   the value itself, as the layers' callers hold both. */
+static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, count = 0, pass;
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n->nin; i++) {
+      const vram__rank_value *v = c->value + n->in[i]->index;
+      if (!v->own)
+        return vram__rank_refuse(c, n, "a value that is not there");
+      if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
+        continue;
+      if (v->whole && n->op == VRAM__OP_drop)
+        in[count++] = v->whole;
+      in[count++] = v->own;
+    }
+  y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
+                            : vram__node_lifetime(c->g, n->op, in, count);
+  if (!y)
+    return 0;
+  y->line = n->line;
+  y->round = n->round;
+  c->node[n->index] = y;
+  return 1;
+}
+
+static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
+  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
+    return vram__rank_lifetime(c, n);
+  if (n->op >= VRAM_OP_COUNT)
+    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (role && n->op == VRAM_OP_embedding)
+    return vram__rank_embedding(c, n);
+  if (role)
+    return vram__rank_linear(c, n, role);
+  if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
+      c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
+    return vram__rank_loss(c, n);
+  return vram__rank_copy(c, n);
+}
+
+/* Blocks of checkpoint() that begin at node n. */
+static int vram__rank_blocks_begin(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *arg[1024];
+  vram_checkpoint what;
+  uint32_t i;
+  for (b = c->from->checkpoint_first; b; b = b->next) {
+    if (b->first != n || b->narg > 1024)
+      continue;
+    what = *b;
+    for (i = 0; i < b->narg; i++) {
+      arg[i] = vram__rank_own(c, n, b->arg[i]);
+      if (!arg[i])
+        return 0;
+    }
+    what.arg = arg;
+    if (!vram__block_begin(c->g, &what))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_blocks_end(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *out[1024];
+  uint32_t i, closing = 0, k;
+  for (b = c->from->checkpoint_first; b; b = b->next)
+    closing += b->first && b->last == n;
+  for (k = 0; k < closing; k++) { /* the one that began last ends first */
+    const vram_checkpoint *inner = NULL;
+    uint32_t at = 0;
+    for (b = c->from->checkpoint_first; b; b = b->next)
+      if (b->first && b->last == n && at++ == closing - 1 - k)
+        inner = b;
+    for (i = 0; i < inner->nout && i < 1024; i++) {
+      out[i] = c->value[inner->out[i]->index].own;
+      if (!out[i])
+        return 0;
+    }
+    if (!vram__block_end(c->g, out, inner->nout < 1024 ? inner->nout : 1024))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_inputs(vram__rank_cut *c) {
+  uint32_t i;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    vram__span name;
+    vram_value *y;
+    name.text = v->name;
+    name.len = v->name_len;
+    y = vram__graph_input(c->g, name, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype,
+                          v->d->ndim, v->d->v);
+    if (!y)
+      return 0;
+    y->flags = v->flags;
+    c->value[v->index].own = y;
+  }
+  return 1;
+}
+
+/* Results and outputs of the whole graph are this one's. */
+static int vram__rank_outputs(vram__rank_cut *c) {
+  const vram_node *n;
+  uint32_t i;
+  c->g->noutput = c->from->noutput;
+  for (n = c->from->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const uint8_t flags = n->out[i].flags & (VRAM__OUTPUT | VRAM__INFERRED);
+      vram_value *own = c->value[n->out[i].index].own;
+      if (own && flags) {
+        own->flags |= flags;
+        if (flags & VRAM__OUTPUT)
+          own->last = UINT32_MAX;
+      }
+    }
+  c->g->root = c->from->root ? c->value[c->from->root->index].own : NULL;
+  c->g->inferred = c->from->inferred ? c->value[c->from->inferred->index].own : NULL;
+  return c->g->root != NULL;
+}
+
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight
+   has its own here, behind the others. */
+static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
+  const vram_param *p;
+  vram_param *q;
+  uint32_t i, k, n = 0;
+  for (p = c->from->param_first; p; p = p->next) {
+    const vram_node *y = c->node[p->node->index];
+    for (i = 0; y && i < y->nparam && i < p->node->nparam; i++)
+      if (p->node->param[i] == p && y->param[i] && y->param[i]->node == y)
+        list[n++] = y->param[i];
+  }
+  for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
+    for (i = 0; i < k && list[i] != q;)
+      i++;
+    if (i == k)
+      list[n++] = q;
+  }
+  return n;
+}
+
+/* An optimizer has DTensors and others in groups of their own, and the group of the first parameter
+   is the first. */
+static void vram__rank_order(vram__rank_cut *c) {
+  vram_param **list =
+      (vram_param **)vram__graph_take(c->g, (c->g->nparam + UINT64_C(1)) * sizeof *list);
+  vram_param **end = &c->g->param_first, *last = NULL;
+  uint32_t i, n, pass;
+  if (!list)
+    return;
+  n = vram__rank_params(c, list);
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n; i++)
+      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+        *end = last = list[i];
+        end = &last->next;
+      }
+  *end = NULL;
+  c->g->param_last = last;
+  c->g->param_room = 0;
+}
+
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err) {
+  vram__rank_cut c;
+  const vram_node *n;
+  vram__memory_zero(&c, sizeof c);
+  vram_graph_init(local, mem, bytes);
+  c.from = whole;
+  c.g = local;
+  c.p = p;
+  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.rank = vram_parallel_place_of(p).tp;
+  c.parser.g = local;
+  local->name = whole->name;
+  local->name_len = whole->name_len;
+  local->rules = whole->rules;
+  local->dtype = whole->dtype;
+  local->adapt = whole->adapt;
+  local->autocast_own = whole->autocast_own;
+  local->ndim = whole->ndim;
+  vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
+  c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
+  c.node = (vram_node **)vram__graph_take(local, whole->nnode * (uint64_t)sizeof *c.node);
+  if (c.value && c.node) {
+    vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
+    vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
+    if (vram__rank_inputs(&c))
+      for (n = whole->first; n && !local->error.code; n = n->next)
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
+          vram__rank_blocks_end(&c, n);
+    local->autocast = 0;
+    local->no_grad = 0;
+    if (!local->error.code && !c.ncut)
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "tensor parallelism knows no layer of this model (expected names as "
+                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+    if (!local->error.code)
+      vram__rank_outputs(&c);
+    if (!local->error.code)
+      vram__rank_order(&c);
+    local->is_cut = 1;
+  }
+  if (err)
+    *err = local->error;
+  return local->error.code;
+}
+
+/* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
+   nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
+   into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
+   is one bucket of each dtype, later they follow the order in which gradients become ready. */
+
+#define VRAM__DDP_BROADCAST (UINT64_C(250) << 20) /* broadcast_bucket_size */
+#define VRAM__DDP_FIRST (UINT64_C(1) << 20)       /* _DEFAULT_FIRST_BUCKET_BYTES */
+#define VRAM__DDP_CAP (UINT64_C(25) << 20)        /* _DEFAULT_BUCKET_CAP_MB */
+
+enum { VRAM__DDP_UNUSED = 2 }; /* vram__ddp.ready: no gradient will come */
+
+typedef struct vram__ddp_bucket {
+  uint64_t bytes;
+  uint32_t slot, block; /* of its storage, in this run and in the pool of the replay */
+  uint32_t params, pending;
+  uint32_t rank; /* among the buckets: while they are assigned */
+  vram_dtype dtype;
+} vram__ddp_bucket;
+
+typedef struct vram__ddp {
+  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t nbucket, next;
+  uint32_t nready;    /* so many of `order` are known */
+  uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
+  uint32_t map_block; /* and its block */
+  uint8_t rebuilt;    /* the buckets follow `order` */
+  uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
+  uint8_t marked;     /* has_marked_unused_parameters_ */
+  uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t unfinished; /* a backward has left buckets that wait for gradients */
+  uint32_t *order;    /* in which gradients became ready, */
+  uint32_t *in;       /* the bucket of each parameter, */
+  uint8_t *ready;     /* and whether its gradient is there */
+  vram__ddp_bucket *bucket;
+} vram__ddp;
+
+/* A chunk of tensors of one dtype; of a single one there is no flat copy. */
+typedef struct vram__ddp_chunk {
+  uint64_t bytes;
+  uint32_t tensors;
+  uint8_t strided;
+} vram__ddp_chunk;
+
+static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
+
+static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  (void)o;
+  return sizeof(vram__ddp) + 8 + g->nparam * each;
+}
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
+  return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+}
+
+static void vram__ddp_lay_out(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint8_t *at = (uint8_t *)(d + 1);
+  d->n = s->leaf.parameters;
+  d->bucket = (vram__ddp_bucket *)(void *)at;
+  d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
+  d->in = d->order + s->g->nparam;
+  d->ready = (uint8_t *)(d->in + s->g->nparam);
+}
+
+/* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
+static int vram__ddp_finds_unused(const vram_parallel *p) {
+  return p->find_unused_parameters && !p->static_graph;
+}
+
+/* The forward pass that rebuilds the buckets is that of step 2; with static_graph gradients count
+   from the second backward on, and it is that of step 3. */
+static uint32_t vram__ddp_rebuilds_at(const vram_parallel *p) {
+  return p->static_graph ? 3 : vram__ddp_finds_unused(p) ? UINT32_MAX : 2;
+}
+
+static uint32_t vram__ddp_before(const vram_step_options *o) {
+  return o->parallel->static_graph ? 3 : 2;
+}
+
+/* ---- compute_bucket_assignment_by_size */
+
+typedef struct vram__ddp_assigning {
+  uint64_t first, rest; /* limits: of the first bucket of a dtype, and of its others */
+  uint32_t closed;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running bucket of each dtype, + 1 */
+  uint8_t later[VRAM_DTYPE_COUNT]; /* it is not the first one */
+  uint8_t seen[VRAM_DTYPE_COUNT];  /* dtypes in the order in which they came */
+  uint32_t nseen;
+} vram__ddp_assigning;
+
+static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram__leaf *l = s->leaf.at + i;
+  const vram_dtype dt = (vram_dtype)l->dt;
+  vram__ddp_bucket *b;
+  uint32_t k;
+  if (!a->open[dt]) {
+    for (k = 0; k < a->nseen && a->seen[k] != dt;)
+      k++;
+    if (k == a->nseen)
+      a->seen[a->nseen++] = (uint8_t)dt;
+    b = d->bucket + d->nbucket;
+    b->bytes = 0;
+    b->slot = b->block = b->params = 0;
+    b->dtype = dt;
+    a->open[dt] = ++d->nbucket;
+  }
+  b = d->bucket + a->open[dt] - 1;
+  d->in[i] = a->open[dt] - 1;
+  b->bytes += vram__dims_bytes_of(l->d, dt);
+  b->params++;
+  if (b->bytes >= (a->later[dt] ? a->rest : a->first)) {
+    b->rank = a->closed++;
+    a->open[dt] = 0;
+    a->later[dt] = 1;
+  }
+}
+
+/* The buckets get their places. */
+static void vram__ddp_permute(vram__ddp *d) {
+  uint32_t i;
+  for (i = 0; i < d->n; i++)
+    d->in[i] = d->bucket[d->in[i]].rank;
+  for (i = 0; i < d->nbucket; i++)
+    while (d->bucket[i].rank != i) {
+      const vram__ddp_bucket b = d->bucket[i];
+      d->bucket[i] = d->bucket[b.rank];
+      d->bucket[b.rank] = b;
+    }
+}
+
+/* Buckets before anything is known of the order: the parameters' own, and the last bucket first. */
+static void vram__ddp_assign_first(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint64_t cap = p->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = a.rest = UINT64_MAX;
+  if (vram__ddp_finds_unused(p)) {
+    a.first = cap ? cap : VRAM__DDP_FIRST;
+    a.rest = cap ? cap : VRAM__DDP_CAP;
+  }
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, i);
+  for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
+    d->bucket[i].rank = d->nbucket - 1 - i;
+  vram__ddp_permute(d);
+}
+
+/* Buckets in the order in which they become full. What is left over comes last, in the order of a
+   std::unordered_map: the dtype that was met last is its first. */
+static void vram__ddp_assign_ordered(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint64_t cap = s->o->parallel->bucket_cap_bytes;
+  vram__ddp_assigning a;
+  uint32_t i;
+  vram__memory_zero(&a, sizeof a);
+  a.first = cap ? cap : VRAM__DDP_FIRST;
+  a.rest = cap ? cap : VRAM__DDP_CAP;
+  d->nbucket = 0;
+  for (i = 0; i < d->n; i++)
+    vram__ddp_assign_one(s, &a, d->order[i]);
+  for (i = a.nseen; i--;)
+    if (a.open[a.seen[i]])
+      d->bucket[a.open[a.seen[i]] - 1].rank = a.closed++;
+  vram__ddp_permute(d);
+  d->rebuilt = 1;
+}
+
+/* ---- what is allocated */
+
+static vram__tensor vram__ddp_tensor(const vram__step *s, uint32_t slot) {
+  vram__tensor t;
+  t.d = s->scalar;
+  t.st = slot;
+  t.dt = VRAM_U8;
+  return t;
+}
+
+/* Gradients are views of the buckets, or lie beside them. */
+static uint8_t vram__ddp_category(const vram__step *s) {
+  return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
+}
+
+static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+/* The gradient of parameter i lies in its bucket from now on. */
+static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
+  const vram__ddp *d = vram__ddp_of(s);
+  const vram__ddp_bucket *b = d->bucket + d->in[i];
+  vram__leaf *l = s->leaf.at + i;
+  const vram__tensor old = l->grad;
+  l->grad = vram__tensor_alias(s, vram__ddp_tensor(s, b->slot), l->d);
+  l->grad.dt = (vram_dtype)l->dt;
+  if (old.d)
+    vram__tensor_release(s, old);
+}
+
+/* Reducer::initialize_buckets: gradients that zero_grad has left move on. */
+static void vram__ddp_initialize_buckets(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
+  uint32_t k, i;
+  for (k = 0; k < d->nbucket && !s->failed; k++) {
+    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    for (i = 0; i < d->n && kept; i++)
+      if (d->in[i] == k && s->leaf.at[i].grad.d)
+        vram__ddp_into_bucket(s, i);
+  }
+}
+
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+
+/* Reducer::rebuild_buckets: the order comes from rank 0. */
+static void vram__ddp_rebuild(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->nbucket;
+  const uint64_t used = s->used;
+  uint32_t *slot, indices, sizes, k;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (old + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (k = 0; k < old; k++)
+    slot[k] = d->bucket[k].slot;
+  vram__ddp_assign_ordered(s);
+  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__slot_release(s, sizes);
+  vram__slot_release(s, indices);
+  for (k = 0; k < old; k++)
+    vram__slot_release(s, slot[k]);
+  s->used = used;
+  vram__ddp_initialize_buckets(s);
+}
+
+/* ---- broadcast_coalesced */
+
+typedef struct vram__ddp_chunks {
+  vram__ddp_chunk *at;
+  uint32_t count;
+  uint32_t open[VRAM_DTYPE_COUNT]; /* the running chunk, + 1 */
+} vram__ddp_chunks;
+
+static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const vram_param *p) {
+  const vram_dtype dt = s->param[p->index].dt;
+  uint32_t *open = c->open + dt;
+  vram__ddp_chunk *at;
+  if (!*open) {
+    *open = ++c->count;
+    at = c->at + *open - 1;
+    at->bytes = at->tensors = at->strided = 0;
+  }
+  at = c->at + *open - 1;
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->tensors++;
+  at->strided = !(p->d->flags & VRAM__CONTIG);
+  if (at->bytes >= VRAM__DDP_BROADCAST)
+    *open = 0;
+}
+
+/* Parameters if `all`, then buffers: two chunks are on their way at a time. */
+static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
+  const uint64_t used = s->used;
+  const vram_param *p;
+  vram__ddp_chunks c;
+  uint32_t flight[2] = {0, 0}, k;
+  vram__memory_zero(&c, sizeof c);
+  c.at = (vram__ddp_chunk *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              (s->g->nparam + 1) * sizeof *c.at);
+  if (!c.at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = all ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ddp_chunk_add(s, &c, p);
+  for (k = 0; k < c.count && !s->failed; k++) {
+    const vram__ddp_chunk *at = c.at + k;
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__slot_release(s, flight[k & 1]);
+    flight[k & 1] =
+        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+  }
+  vram__slot_release(s, flight[k & 1]);
+  vram__slot_release(s, flight[(k + 1) & 1]);
+  s->used = used;
+}
+
+/* ---- the reduction */
+
+/* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
+   nobody needs it, and other streams still do until the next allocation. */
+static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
+  const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
+  const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
+  uint32_t slot;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  if (hook == b->dtype)
+    return;
+  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
+  vram__undone_add(s, slot);
+  vram__slot_release(s, slot);
+}
+
+/* all_reduce_local_used_map, behind the last bucket */
+static void vram__ddp_reduce_map(vram__step *s) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
+                    s->o->parallel->dp);
+}
+
+/* Reducer::mark_variable_ready */
+static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (d->ready[i]) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to mark a variable ready only once: a "
+                      "parameter is used in several reentrant backward passes (expected "
+                      "static_graph=1)");
+    return;
+  }
+  d->ready[i] = 1;
+  if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+    vram__ddp_into_bucket(s, i);
+  d->bucket[d->in[i]].pending--;
+  for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
+    vram__ddp_reduce(s, d->bucket + d->next);
+  if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
+    vram__ddp_reduce_map(s);
+}
+
+/* Those that no gradient can reach are ready when the first one is. */
+static void vram__ddp_mark_unused(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  d->marked = 1;
+  for (i = 0; i < d->n && !s->failed; i++)
+    if (d->ready[i] == VRAM__DDP_UNUSED) {
+      d->ready[i] = 0;
+      vram__ddp_mark_ready(s, i);
+    }
+}
+
+/* The gradient of parameter i is the next in the order. */
+static void vram__ddp_note(vram__ddp *d, uint32_t i) {
+  if (d->nready < d->n)
+    d->order[d->nready++] = i;
+}
+
+/* Reducer::autograd_hook, behind AccumulateGrad. */
+static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const uint32_t i = (uint32_t)(l - s->leaf.at);
+  if (!d->expects)
+    return;
+  if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
+    vram__ddp_note(d, i);
+  if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
+    d->ready[i] = 1;
+    return;
+  }
+  if (!d->marked)
+    vram__ddp_mark_unused(s);
+  vram__ddp_mark_ready(s, i);
+}
+
+/* Reducer::delay_all_reduce: all of the first step of a static graph. */
+static void vram__ddp_reduce_all(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->n; i++) {
+    if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
+      vram__ddp_note(d, i);
+    if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
+      vram__ddp_into_bucket(s, i);
+  }
+  for (i = 0; i < d->nbucket; i++)
+    vram__ddp_reduce(s, d->bucket + i);
+  vram__ddp_reduce_map(s);
+  d->next = d->nbucket;
+}
+
+/* ---- around a step */
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p = g->param_first;
+  while (p && p->kind != VRAM__PARAM)
+    p = p->next;
+  return !o->train ? "a wrapper of torch.distributed goes with training"
+         : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "a wrapper of torch.distributed goes with texts without backward and step lines"
+         : vram__in_backward_is(o)
+             ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->last_batch || o->evaluation || o->dry_run
+             ? "a wrapper of torch.distributed goes with steps that are all alike"
+         : o->parallel->static_graph && o->accumulate > 1
+             ? "static_graph under no_sync: DistributedDataParallel's reducer stops with an error "
+               "in "
+               "the first backward"
+             : NULL;
+}
+
+/* verify_params_across_processes: the number of parameters of each rank, and all sizes and
+   strides. */
+static void vram__ddp_verify(vram__step *s) {
+  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const vram__ddp *d = vram__ddp_of(s);
+  uint64_t numbers = 0, k;
+  uint32_t *slot, own, sizes, i;
+  slot = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (world + 1) * sizeof *slot);
+  if (!slot) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < d->n; i++)
+    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < world; k++)
+    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, sizes);
+  for (k = 0; k < world; k++)
+    vram__slot_release(s, slot[k]);
+  vram__slot_release(s, own);
+  s->used = used;
+}
+
+/* local_used_map_dev_ */
+static void vram__ddp_make_map(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const uint32_t old = d->map;
+  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  vram__slot_release(s, old);
+}
+
+static void vram__ddp_construct(vram__step *s) {
+  const vram_parallel *p = s->o->parallel;
+  vram__ddp_lay_out(s);
+  vram__ddp_verify(s);
+  if (!s->failed)
+    vram__ddp_broadcast(s, 1, p->broadcast_buffers);
+  vram__ddp_assign_first(s);
+  vram__ddp_initialize_buckets(s);
+  if (p->find_unused_parameters)
+    vram__ddp_make_map(s);
+  if (p->static_graph)
+    vram__ddp_make_map(s);
+  vram__ddp_of(s)->buffers = 1;
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+/* Something of the wrapper's that was there before the step. */
+static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const vram__tensor t =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
+  if (t.st)
+    vram__slot_at(s, t.st)->block = block;
+  return t.st;
+}
+
+static void vram__ddp_restore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  if (d->unfinished) {
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL,
+                      "DistributedDataParallel: expected to have finished reduction in the prior "
+                      "iteration before starting a new one: parameters were not used in producing "
+                      "loss (expected find_unused_parameters=1 or static_graph=1)");
+    return;
+  }
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+    vram__ddp_assign_ordered(s); /* in a step that was left out */
+  for (i = 0; i < d->nbucket && !s->failed; i++)
+    d->bucket[i].slot =
+        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+  if (d->map)
+    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+  for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
+    if (s->leaf.past[i].had)
+      vram__ddp_into_bucket(s, i);
+  s->leaf.accumulated = vram__ddp_accumulated;
+}
+
+static void vram__ddp_lasts(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nbucket; i++)
+    d->bucket[i].block = vram__slot_at(s, d->bucket[i].slot)->block;
+  if (d->map)
+    d->map_block = vram__slot_at(s, d->map)->block;
+}
+
+/* DistributedDataParallel._pre_forward */
+static void vram__ddp_forward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+    vram__ddp_rebuild(s);
+  if (d->buffers && p->broadcast_buffers && !s->failed)
+    vram__ddp_broadcast(s, 0, 1);
+}
+
+/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+static void vram__ddp_sink(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+      if (vram__module_returns(s->g, v)) {
+        s->node = NULL;
+        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+        vram__tensor_release(s, *t);
+        *t = y;
+      }
+    }
+}
+
+/* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
+static void vram__ddp_forward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t i;
+  d->buffers = d->expects = s->last_batch;
+  if (d->expects) { /* prepare_for_backward */
+    d->next = d->marked = 0;
+    for (i = 0; i < d->nbucket; i++)
+      d->bucket[i].pending = d->bucket[i].params;
+  }
+  if (vram__ddp_finds_unused(p) || (p->static_graph && s->nth == 1))
+    vram__ddp_sink(s);
+}
+
+/* What autograd leads to. */
+static void vram__ddp_backward_begin(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_parallel *p = s->o->parallel;
+  const int knows = p->find_unused_parameters || p->static_graph;
+  uint32_t i;
+  for (i = 0; i < d->n && d->expects; i++)
+    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+}
+
+static void vram__ddp_backward_end(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  if (!d->expects)
+    return;
+  if (s->o->parallel->static_graph && s->nth == 1)
+    vram__ddp_reduce_all(s);
+  d->expects = 0;
+  d->unfinished = d->next < d->nbucket;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
+  w->bytes = vram__ddp_bytes;
+  w->work = vram__ddp_work;
+  w->refuses = vram__ddp_refuses;
+  w->before = vram__ddp_before;
+  w->construct = vram__ddp_construct;
+  w->restore = vram__ddp_restore;
+  w->lasts = vram__ddp_lasts;
+  w->forward_begin = vram__ddp_forward_begin;
+  w->forward_end = vram__ddp_forward_end;
+  w->backward_begin = vram__ddp_backward_begin;
+  w->backward_end = vram__ddp_backward_end;
+}
+
+/* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
+   distributed/optim/zero_redundancy_optimizer.py: each rank has an optimizer of some of the
+   parameters, whole ones, and sends them to the others after its step. */
+
+typedef struct vram__zero {
+  uint32_t n;      /* parameters that are trained */
+  uint32_t ranks;  /* so many have some of them at most */
+  uint32_t *order; /* the leaves as they are handed out: the largest first; then by rank */
+  uint32_t *begin; /* where those of each rank begin; of ranks + 1 */
+} vram__zero;
+
+static vram__wrapper vram__zero_ddp(const vram_step_options *o) {
+  vram__wrapper w;
+  vram__memory_zero(&w, sizeof w);
+  vram__ddp_hooks(o, &w);
+  return w;
+}
+
+static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp(o);
+  return ddp.bytes(g, o) + 8 + sizeof(vram__zero) + (2 * (uint64_t)g->nparam + 2) * 4;
+}
+
+/* The elements and the rank are compared by heaps; buckets of parameters. */
+static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
+  const vram__wrapper ddp = vram__zero_ddp(o);
+  return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
+         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+}
+
+/* Behind what DistributedDataParallel keeps. */
+static vram__zero *vram__zero_of(const vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
+  const uint64_t bytes = (ddp.bytes(s->g, s->o) + 7) / 8 * 8;
+  return (vram__zero *)(void *)((uint8_t *)s->wrapped + bytes);
+}
+
+/* What PyTorch refuses, or NULL. */
+static const char *vram__zero_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p, *first = NULL;
+  const vram_parallel *par = o->parallel;
+  const vram__wrapper ddp = vram__zero_ddp(o);
+  for (p = g->param_first; p; p = p->next) {
+    if (p->kind != VRAM__PARAM)
+      continue;
+    if (!first)
+      first = p;
+    if (p->dtype != first->dtype && !(p->is_model && first->is_model))
+      return "ZeroRedundancyOptimizer only supports using the same dense type for all parameters";
+    if (par->parameters_as_bucket_view && (vram__op_traits(p->node) & VRAM__OP_FLAT))
+      return "parameters_as_bucket_view of recurrent nets is not known";
+  }
+  return par->overlap_with_ddp ? "overlap_with_ddp=True is not known"
+         : o->master_weights   ? "master weights under ZeroRedundancyOptimizer are not known"
+         : vram__optim_flags(o) & VRAM__OPTIM_PROJECTS
+             ? "projected gradients under ZeroRedundancyOptimizer are not known"
+             : ddp.refuses(g, o);
+}
+
+/* ---- _partition_parameters */
+
+/* order becomes the leaves by elements, the largest first, equal ones as they come; `other`: as
+   much room. */
+static void vram__zero_sort(const vram__step *s, uint32_t *order, uint32_t *other, uint32_t n) {
+  uint32_t width, at, i, k, left, right, end;
+  for (i = 0; i < n; i++)
+    order[i] = i;
+  for (width = 1; width < n; width *= 2) {
+    for (at = 0; at < n; at = end) {
+      left = at;
+      right = n - at < width ? n : at + width;
+      end = n - right < width ? n : right + width;
+      i = right;
+      for (k = at; k < end; k++)
+        if (left < right &&
+            (i == end || s->leaf.at[order[left]].d->numel >= s->leaf.at[order[i]].d->numel))
+          other[k] = order[left++];
+        else
+          other[k] = order[i++];
+    }
+    for (i = 0; i < n; i++)
+      order[i] = other[i];
+  }
+}
+
+typedef struct vram__zero_load { /* of a rank */
+  uint64_t elements;
+  uint32_t rank;
+} vram__zero_load;
+
+static int vram__zero_lighter(const vram__zero_load *a, const vram__zero_load *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+/* The first of the heap has become heavier. */
+static void vram__zero_sink(vram__zero_load *heap, uint32_t n) {
+  const vram__zero_load it = heap[0];
+  uint32_t i = 0, k;
+  while ((k = 2 * i + 1) < n) {
+    if (k + 1 < n && vram__zero_lighter(heap + k + 1, heap + k))
+      k++;
+    if (!vram__zero_lighter(heap + k, &it))
+      break;
+    heap[i] = heap[k];
+    i = k;
+  }
+  heap[i] = it;
+}
+
+/* Each parameter goes to the rank that has the fewest elements so far. */
+static void vram__zero_partition(vram__step *s) {
+  vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  vram__zero_load *heap;
+  uint32_t *sorted, *rank, i;
+  z->n = s->leaf.parameters;
+  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->order = (uint32_t *)(z + 1);
+  z->begin = z->order + s->g->nparam;
+  heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  if (!heap || !sorted) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  rank = sorted + z->n;
+  vram__zero_sort(s, sorted, rank, z->n);
+  for (i = 0; i < z->ranks; i++) {
+    heap[i].elements = 0;
+    heap[i].rank = i;
+  }
+  for (i = 0; i <= z->ranks; i++)
+    z->begin[i] = 0;
+  for (i = 0; i < z->n; i++) {
+    rank[i] = heap->rank;
+    z->begin[heap->rank + 1]++;
+    heap->elements += s->leaf.at[sorted[i]].d->numel;
+    vram__zero_sink(heap, z->ranks);
+  }
+  for (i = 1; i <= z->ranks; i++)
+    z->begin[i] += z->begin[i - 1];
+  for (i = 0; i < z->n; i++)
+    z->order[z->begin[rank[i]]++] = sorted[i];
+  for (i = z->ranks; i; i--)
+    z->begin[i] = z->begin[i - 1];
+  z->begin[0] = 0;
+  s->used = used;
+}
+
+/* The optimizer has those of this rank. */
+static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  uint32_t i, n = 0;
+  for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
+    const uint32_t k = z->order[i];
+    if (!with_grad || s->leaf.at[k].grad.d || (s->leaf.known && s->leaf.past[k].had))
+      vram__optim_param_of(&p[n++], s->leaf.at + k);
+  }
+  return n;
+}
+
+/* ---- parameters_as_bucket_view */
+
+/* _build_param_buckets: the parameters of each rank move into one tensor; a rank without any has
+   one of one number. */
+static void vram__zero_build_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const uint64_t used = s->used;
+  const vram_param **of, *p;
+  uint32_t r, i, n = 0;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  of = (const vram_param **)vram__memory_take(s->mem, &s->used, s->cap, (z->n + 1) * sizeof *of);
+  if (!of) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      of[n++] = p;
+  s->cat = VRAM_CATEGORY_PARAMS;
+  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+    uint64_t bytes = 0;
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
+    vram__storage_new(s, bytes ? bytes : 4);
+    for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
+      vram__param_leave(s, of[z->order[i]]);
+  }
+  s->used = used;
+}
+
+/* In a later step: that the buckets are there is known by the parameters in them. */
+static void vram__zero_restore_buckets(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const int64_t one = 1;
+  uint32_t r, i, k;
+  if (!s->o->parallel->parameters_as_bucket_view)
+    return;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      s->count.blocks -= vram__block_bytes(vram__dims_bytes_of(l->d, l->dt));
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+    }
+    s->count.blocks += vram__block_bytes(bytes);
+  }
+  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
+                                 VRAM_CATEGORY_PARAMS);
+}
+
+/* ---- around a step */
+
+static void vram__zero_construct(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
+  ddp.construct(s);
+  if (!s->failed)
+    vram__zero_partition(s);
+}
+
+static void vram__zero_restore(vram__step *s) {
+  const vram__wrapper ddp = vram__zero_ddp(s->o);
+  ddp.restore(s);
+  vram__zero_restore_buckets(s);
+}
+
+/* _sync_params: each rank sends its parameters, or all of them at once. */
+static void vram__zero_sync(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t r, i;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+      if (!p->parameters_as_bucket_view)
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+    }
+    if (p->parameters_as_bucket_view)
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+  }
+}
+
+VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks(o, w);
+  w->bytes = vram__zero_bytes;
+  w->work = vram__zero_work;
+  w->refuses = vram__zero_refuses;
+  w->construct = vram__zero_construct;
+  w->optimizer_made = vram__zero_build_buckets;
+  w->restore = vram__zero_restore;
+  w->optim_params = vram__zero_optim_params;
+  w->optimizing = vram__optim_clip_all;
+  w->optimized = vram__zero_sync;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -43662,8 +46576,19 @@ static uint32_t vram__unit_prefix(vram__span label) {
   return 0;
 }
 
+/* The same of the names of `unit` lines. */
+static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
+  const vram__unit_word *w;
+  for (w = g->unit_first; w; w = w->next)
+    if (w->len <= label.len && vram__text_equal(w->text, label.text, w->len) &&
+        (w->len == label.len || label.text[w->len] == '.'))
+      return w->len;
+  return 0;
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
-static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) {
+static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
+                                          const vram_node *n) {
   const vram__span label = vram__node_label(vram__line_end_of(n));
   const vram__round *round = n->round;
   vram__unit_name name;
@@ -43679,10 +46604,12 @@ static vram__unit_name vram__unit_name_of(vram_words units, const vram_node *n) 
   }
   while (round && round->up)
     round = round->up;
-  if (round)
-    name.round = round->round + 1;
-  else
+  if (g->unit_first)
+    name.span.len = vram__unit_named(g, label);
+  else if (!round)
     name.span.len = vram__unit_prefix(label);
+  if (round && (name.span.len || !g->unit_first))
+    name.round = round->round + 1;
   return name;
 }
 
@@ -43695,17 +46622,17 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
-VRAM__FN vram__unit_run vram__units_run(vram_words units, const vram_node *n) {
+VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
   vram__unit_run run;
   vram__unit_name name;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
-    run.name = vram__unit_name_of(units, n);
+    run.name = vram__unit_name_of(g, units, n);
   for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
     if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(units, n->next);
+      name = vram__unit_name_of(g, units, n->next);
       if (!vram__unit_is(&name, &run.name))
         break;
     }
@@ -43737,6 +46664,7 @@ typedef struct vram__fsdp_param {
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
   uint8_t had;                 /* it got a gradient in this step */
+  uint8_t last;                /* the optimizer's last one of its group */
 } vram__fsdp_param;
 
 /* A unit and what is gathered for it. */
@@ -43763,6 +46691,7 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 typedef struct vram__fsdp {
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
+  uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
   uint32_t nparam, ngroup;
   uint32_t *order; /* groups as their forward passes end: post_forward_order */
   uint32_t norder;
@@ -43773,6 +46702,7 @@ typedef struct vram__fsdp {
   uint32_t input;                /* slot: comm_ctx.reduce_scatter_states */
   vram__tensor output;   /* the last output of the unit that ran last: its caller's variable */
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
+  vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
 } vram__fsdp;
 
@@ -43794,7 +46724,7 @@ VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uin
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
-VRAM__FN void vram__fsdp_forward(vram__step *s);
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
@@ -43896,6 +46826,7 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   else if (vram__fsdp_casts(d, g) && !d->offload)
     flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__fsdp_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
     vram__fsdp_free(s, &d->param[i].post);
@@ -44105,7 +47036,7 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
         vram__fsdp_hook_on(s, last, k);
       }
   vram__fsdp_return_inputs(s, k);
-  if (last) {
+  if (last && !s->g->unit_first) {
     const vram__tensor old = d->output;
     d->output = vram__tensor_retain(s, s->variable[s->name_of[last->index]].t);
     if (old.d)
@@ -44116,23 +47047,22 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
-VRAM__FN void vram__fsdp_forward(vram__step *s) {
+VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *end;
+  const vram_node *n = s->g->first, *next;
   uint32_t k, at = 0, behind;
-  for (k = 1; n && !s->failed; n = end) {
+  for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
-    end = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : NULL;
-    for (behind = at;
-         behind < s->call.nrange && (!end || s->call.range[behind].first->index < end->index);)
-      behind = s->call.range[behind].behind;
+    next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
+    behind = vram__ranges_before(s, at, next);
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
       s->outside = n->index + 1;
+      s->unit_end = s->g->unit_first ? UINT32_MAX : d->group[k].run.last->index;
     }
     if (!s->failed)
-      vram__checkpoint_parts(s, n, end, at, behind);
+      vram__checkpoint_parts(s, n, next, at, behind);
     s->outside = 0;
     if (unit && !s->failed)
       vram__fsdp_unit_end(s, k++);
@@ -44144,10 +47074,15 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+    if (d->param[i].leaf != VRAM__FSDP_NONE) {
+      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
+      s->leaf.at[d->param[i].leaf].dt = dt;
+    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
+  d->dtype = s->dtype;
+  if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
+    s->dtype = d->mp;
   vram__fsdp_pre_forward(s, 0);
 }
 
@@ -44161,7 +47096,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
   vram__fsdp_post_forward(s, 0);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || n->out + i == s->root)
+      if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
@@ -44178,9 +47113,11 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+    if (!l)
+      continue;
+    l->dt = wait;
+    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
+      l->dt = own;
   }
 }
 
@@ -44233,8 +47170,38 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp_reshard(s, g);
 }
 
-/* foreach_reduce: n gradients, of so many elements on this rank, with the tables of chunk_cat
-   (aten/src/ATen/native/cuda/TensorShape.cu) */
+/* The leaf of parameter i; NULL: it has no gradient. */
+static vram__leaf *vram__fsdp_leaf_with_grad(const vram__step *s, uint32_t i) {
+  const vram__fsdp_param *f = vram__fsdp_of(s)->param + i;
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  return l && l->grad.d ? l : NULL;
+}
+
+/* _chunk_cat of the n gradients: its kernel has a table of pointers, and converts bf16 to f32; else
+   gradients that the ranks do not divide get their padding in copies, and each is copied by itself
+   (aten/src/ATen/native/cuda/TensorShape.cu, aten/src/ATen/native/TensorShape.cpp) */
+static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint32_t n,
+                                 vram_dtype dt, uint64_t blocks) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i, simple = 1;
+  for (i = g->first; i < g->end; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
+  }
+  if (simple)
+    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  for (i = g->first; i < g->end && !simple; i++) {
+    const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const uint64_t whole = d->param[i].padded * d->shards;
+    if (l && whole != l->d->numel)
+      d->param[i].post =
+          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+  }
+  for (i = g->first; i < g->end; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* foreach_reduce: n gradients, of so many elements on this rank */
 static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, uint64_t elements,
                               uint64_t blocks) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44244,16 +47211,20 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
   d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
-  vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+  vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (l && l->grad.d) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    if (l) {
       vram__tensor_release(s, l->grad);
       l->grad = vram__tensor_none();
       l->let_go = d->param[i].had = 1;
     }
   }
   grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  if (d->shards > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
     grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)
@@ -44319,15 +47290,20 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   vram__fsdp_free(s, &d->kept);
   vram__fsdp_free(s, &d->input);
+  s->dtype = d->dtype;
 }
 
 /* ---- the optimizer, and from step to step */
 
+/* One parameter after the other: the storage of a group goes with the last. */
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k;
-  for (k = 0; k < d->ngroup && !s->o->keep_grads; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+  uint32_t i;
+  for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
+    const vram__fsdp_param *f = d->param + d->optim[i];
+    if (f->last)
+      vram__fsdp_free(s, &d->group[f->group].grad);
+  }
 }
 
 /* The gradients stay to the next step. */
@@ -44349,12 +47325,12 @@ VRAM__FN void vram__fsdp_optimized(vram__step *s) {
     s->r->pinned_bytes += s->r->params_bytes + s->r->gradients_bytes;
 }
 
-/* The local shards of DTensors, in the order of Module.parameters(): the root's own come first. */
+/* The local shards of DTensors, in the order of Module.parameters(). */
 VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++) {
-    const vram__fsdp_param *f = d->param + i;
+    const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->leaf == VRAM__FSDP_NONE || d->offload)
       continue;
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
@@ -44400,7 +47376,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
   const vram_node *n = g->first;
   uint32_t count = 0;
   while (n) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(g, units, n);
     count += run.is_unit;
     n = run.last->next;
   }
@@ -44417,7 +47393,7 @@ static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o
   for (n = g->first; n; n = n->next)
     in += n->nin;
   return sizeof(vram__fsdp) + 64 + groups * (sizeof(vram__fsdp_group) + sizeof(uint32_t)) +
-         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 2 * sizeof(uint32_t)) +
+         (uint64_t)g->nparam * (sizeof(vram__fsdp_param) + 3 * sizeof(uint32_t)) +
          (g->nvalue + UINT64_C(1)) * (sizeof(vram__fsdp_hook) + sizeof(uint32_t)) * 2 +
          in * (2 * sizeof(vram_value *) + sizeof(vram__tensor));
 }
@@ -44470,6 +47446,26 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
+   are named the list of parameters is that of the whole module. */
+static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
+  uint32_t i, n = 0;
+  const vram_param *p;
+  for (i = 0; i < d->nparam; i++)
+    at[d->param[i].p->index] = d->optim[i] = i;
+  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      d->optim[n++] = at[p->index];
+  for (i = d->nparam; i-- > 0;) {
+    vram__fsdp_param *f = d->param + d->optim[i];
+    vram__fsdp_group *g = d->group + f->group;
+    f->last = !g->at;
+    g->at = 1;
+  }
+  for (i = 0; i < d->ngroup; i++)
+    d->group[i].at = 0;
+}
+
 /* The values from outside that the unit uses, and those whose last line is in it. */
 static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint32_t *seen,
                                   uint64_t *used) {
@@ -44509,6 +47505,23 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   vram__fsdp_take(s, used, g->ndropped * sizeof *at);
 }
 
+/* FSDPParamGroup._init_mp_dtypes */
+static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_param *first = NULL;
+    for (i = d->group[k].first; i < d->group[k].end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (f->leaf == VRAM__FSDP_NONE)
+        continue;
+      if (first && first->dtype != f->dtype)
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->p->node,
+                          "FSDP expects uniform original parameter dtype in each unit");
+      first = f;
+    }
+  }
+}
+
 /* Everything that stays as it is from one step to the next. */
 static void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -44527,13 +47540,14 @@ static void vram__fsdp_make(vram__step *s) {
   d->ngroup = 1 + vram__fsdp_units(s->g, units);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
+  d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
   d->order = (uint32_t *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->order);
   d->hook_room = 2 * s->g->nvalue;
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
   for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(units, n);
+    const vram__unit_run run = vram__units_run(s->g, units, n);
     if (run.is_unit)
       d->group[k++].run = run;
     n = run.last;
@@ -44545,10 +47559,12 @@ static void vram__fsdp_make(vram__step *s) {
                                                                              : p->reshard);
   vram__fsdp_owners(s, d, owner);
   vram__fsdp_put_params(s, d, owner);
+  vram__fsdp_put_order(s, d, owner);
   for (i = 0; i < s->g->nvalue; i++)
     owner[i] = 0;
   for (k = 0; k < d->ngroup; k++)
     vram__fsdp_put_values(s, d, k, owner, &used);
+  vram__fsdp_look_at_dtypes(s, d);
 }
 
 /* ---- construction */
@@ -44568,6 +47584,8 @@ static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      if (s->nth == 1 && s->o->parallel->meta)
+        continue; /* they come with to_empty */
       if (p->kind != VRAM__BUFFER ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
@@ -44622,13 +47640,34 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__fsdp_free(s, &d->param[i].whole);
 }
 
-/* module.to_empty(device) behind fully_shard on the meta device: rows without padding. */
-static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, const vram__fsdp_group *g) {
-  uint32_t i;
+/* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
+   then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
+ */
+static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
+  const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
+  const vram__fsdp_group *g = d->group + k;
+  const vram_param *p;
+  uint32_t i, old;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
     f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+  }
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER &&
+        (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
+      s->node = p->node;
+      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
+                     0);
+    }
+  for (i = g->first; i < g->end && !d->offload; i++) {
+    vram__fsdp_param *f = d->param + i;
+    if (f->local == f->padded)
+      continue;
+    s->node = f->p->node;
+    old = f->shard;
+    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp_free(s, &old);
   }
 }
 
@@ -44637,7 +47676,7 @@ static void vram__fsdp_construct(vram__step *s) {
   uint32_t k;
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
-      vram__fsdp_materialize(s, d, d->group + k % d->ngroup);
+      vram__fsdp_materialize(s, d, k % d->ngroup);
     else
       vram__fsdp_shard_group(s, d, d->group + k % d->ngroup);
   s->node = NULL;
@@ -44666,29 +47705,47 @@ static void vram__fsdp_restore(vram__step *s) {
 
 /* ---- what fully_shard refuses */
 
+/* Weights in the policy's dtype beside running statistics in another one: the backward of batch
+   norms stops there. */
+static int vram__fsdp_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && o->parallel->mp && o->parallel->mp != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
+/* Why a parameter cannot be sharded, or NULL. */
+static const char *vram__fsdp_refuses_param(const vram_param *p) {
+  uint64_t weight;
+  return !p->d->ndim                         ? "Shard dim 0 is invalid for 0D tensor"
+         : !(p->d->flags & VRAM__CONTIG)     ? "FSDP does not support non-contiguous parameters yet"
+         : vram__param_quantised(p, &weight) ? "fully_shard of quantised weights is not played"
+         : vram__op_traits(p->node) & VRAM__OP_FLAT
+             ? "fully_shard of recurrent nets is not played: their weights are one tensor"
+             : NULL;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
-  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end)
+  if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
+      o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (o->amp == VRAM_F16 || g->nscaled)
+    return "fully_shard is played without GradScaler: autocast in bf16";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
-  for (q = g->param_first; q; q = q->next) {
-    uint64_t weight;
-    if (q->kind == VRAM__BUFFER)
-      continue;
-    if (!q->d->ndim)
-      return "Shard dim 0 is invalid for 0D tensor";
-    if (!(q->d->flags & VRAM__CONTIG))
-      return "FSDP does not support non-contiguous parameters yet";
-    if (vram__param_quantised(q, &weight))
-      return "fully_shard of quantised weights is not played";
-    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
-      return "fully_shard of recurrent nets is not played: their weights are one tensor";
-  }
+  if (vram__fsdp_mixes_statistics(g, o))
+    return "Expected running_mean to have the type of the weights: leave mp out, or fully_shard "
+           "batch norms without it";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && vram__fsdp_refuses_param(q))
+      return vram__fsdp_refuses_param(q);
   return NULL;
 }
 
@@ -44717,6 +47774,19 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   if (!o || !o->parallel)
     return 0;
   switch (o->parallel->wrapper) {
+  case VRAM_WRAPPER_DDP:
+    vram__ddp_hooks(o, w);
+    return 1;
+  case VRAM_WRAPPER_ZERO1:
+    vram__zero_hooks(o, w);
+    return 1;
+  case VRAM_WRAPPER_DS1:
+  case VRAM_WRAPPER_DS2:
+    vram__ds_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_DS3:
+    vram__ds3_hooks(w);
+    return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
     return 1;
@@ -44725,22 +47795,1912 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   }
 }
 
+/* Why DTensors cannot have this optimizer, or NULL. */
+static const char *vram__shard_refuses(const vram_graph *g, const vram_step_options *o) {
+  static const uint8_t known[] = {VRAM_OPTIM_sgd,   VRAM_OPTIM_sgd_momentum,
+                                  VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
+                                  VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
+  const vram_param *p;
+  uint32_t i = 0, plain = 0;
+  if (!o->train)
+    return NULL;
+  while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
+    i++;
+  if (i == sizeof known || (o->weight_decay && i < 4) || o->master_weights ||
+      o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
+    return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
+           "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
+  for (p = g->param_first; p; p = p->next)
+    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
+  if (o->clip_grad_norm && plain)
+    return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
+           "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";
+  if (o->clip_grad_norm == VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm_ of DTensors is known with foreach";
+  return NULL;
+}
+
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
   vram__wrapper w;
+  if (g->is_cut && vram__shard_refuses(g, o))
+    return vram__shard_refuses(g, o);
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 && !g->is_cut)
+    return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "pp, cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+
+#define VRAM__DS_NONE UINT32_MAX
+
+/* A trainable parameter, in the order of named_parameters. */
+typedef struct vram__ds_param {
+  const vram_param *p;
+  uint32_t leaf;
+  uint64_t numel, at; /* at: where it lies in the flat parameters */
+  uint8_t mine;       /* a part of it is in this rank's partition */
+  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
+  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+} vram__ds_param;
+
+/* A slot that lasts from step to step, and its block of a replay. */
+typedef struct vram__ds_kept {
+  uint32_t slot, block;
+  uint64_t bytes;
+} vram__ds_kept;
+
+/* Stages 1 and 2: DeepSpeedZeroOptimizer (runtime/zero/stage_1_and_2.py, to whose functions names
+   refer). */
+typedef struct vram__ds {
+  vram__ds_param *param;
+  uint32_t *by_leaf; /* parameter of a leaf */
+  uint32_t nparam, stage, ranks, rank;
+  vram_dtype dtype;              /* of parameters and gradients */
+  uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
+  int64_t part_size;             /* the same for the optimizer */
+  uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
+  uint32_t nmine;
+  vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
+  uint64_t buffers_bytes;
+  uint8_t offload, overlap, contiguous, scatter;
+  /* of a backward */
+  uint32_t bucket[2], at; /* slots; which of them */
+  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
+                             that is larger than a bucket (record_stream) */
+  uint8_t ready;          /* the buckets are there */
+  uint64_t elements;      /* in the bucket */
+  uint32_t *member;       /* parameters in it */
+  uint32_t nmember;
+  uint32_t extra;           /* parameter larger than the bucket; VRAM__DS_NONE: none */
+  uint32_t grads, grads_in; /* slots: gradients of the partition: of all micro-batches, of this */
+  uint32_t pad;             /* slot: zeros behind them */
+  uint32_t nlist;           /* tensors of averaged_gradients */
+  uint32_t *norms;          /* slots: of each gradient, while they are added up */
+  /* of the optimizer's step: slots */
+  uint32_t single;              /* the gradient of the partition in fp32 */
+  uint32_t scaled, norm_before; /* norms that go with the step */
+} vram__ds;
+
+static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
+
+/* deepspeed.c */
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);
+
+/* deepspeed_reduce.c */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s);
+
+/* deepspeed_norm.c */
+typedef struct vram__ds_scalars {
+  uint32_t slot[26];   /* by letter */
+  uint64_t each, norm; /* bytes of a gradient's element, of a norm */
+} vram__ds_scalars;
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel);
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);
+VRAM__FN void vram__ds_optimizing(vram__step *s);
+VRAM__FN void vram__ds_optimized(vram__step *s);
+
+/* >>parallel/deepspeed    deepspeed.initialize with ZeRO stages 1 and 2 (deepspeed 0.19.8:
+   runtime/engine.py, runtime/zero/stage_1_and_2.py, to whose functions names here refer) */
+
+/* ---- memory */
+
+VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
+  if (*slot)
+    vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
+  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &slot);
+}
+
+/* What lasts is made. */
+static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
+  k->bytes = bytes;
+  k->slot = vram__ds_new(s, bytes, cat);
+}
+
+/* It was made before this step. */
+VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
+  const int64_t size = (int64_t)k->bytes;
+  k->slot = 0;
+  if (!k->bytes)
+    return;
+  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (s->replay && k->slot)
+    vram__slot_at(s, k->slot)->block = k->block;
+}
+
+VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
+  k->block = k->slot ? vram__slot_at(s, k->slot)->block : 0;
+  if (!k->slot)
+    k->bytes = 0;
+}
+
+/* ---- before the run */
+
+static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) {
+  (void)o;
+  return sizeof(vram__ds) + (uint64_t)g->nparam * (sizeof(vram__ds_param) + 3 * sizeof(uint32_t)) +
+         64;
+}
+
+VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_param *p;
+  for (p = g->param_first; p && p->kind != VRAM__PARAM;)
+    p = p->next;
+  return !o->train                 ? "DeepSpeed's ZeRO is for training"
+         : !p                      ? "DeepSpeed's ZeRO without a trainable parameter"
+         : vram__in_backward_is(o) ? "an optimizer in backward does not go with DeepSpeed"
+         : o->amp == VRAM_F16      ? "DeepSpeed scales losses itself: fp16 autocast is not played"
+         : o->master_weights       ? "DeepSpeed has master weights of its own"
+         : g->nbackward || g->nstep || g->nzero_grad
+             ? "DeepSpeed's engine makes backward and the step: not the text's lines"
+         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+             ? "overlap_comm=1 with contiguous_gradients=0 is not played"
+             : NULL;
+}
+
+static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
+
+/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
+static void vram__ds_options(vram__step *s) {
+  if (vram__ds_is_bf16(s))
+    s->dtype = s->loaded = VRAM_BF16;
+}
+
+/* The module is on the host until the engine moves it. */
+VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  (void)s;
+  o->all[0] = o->all[1] = none;
+}
+
+/* ---- the partition */
+
+/* Where parameters lie: one after the other, or every so manyth first (_round_robin_reorder). */
+static void vram__ds_lay(vram__ds *d, uint32_t every) {
+  uint64_t at = 0;
+  uint32_t first, i;
+  for (first = 0; first < every && first < d->nparam; first++)
+    for (i = first; i < d->nparam; i += every) {
+      d->param[i].at = at;
+      at += d->param[i].numel;
+    }
+}
+
+/* partition_info: what of the flat parameters is this rank's. */
+static void vram__ds_partition(vram__ds *d) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  uint32_t i;
+  d->nmine = 0;
+  d->mine_numel = d->mine_end = 0;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    f->mine = (f->at >= begin && f->at < end) || (f->at < begin && begin < f->at + f->numel);
+    if (!f->mine)
+      continue;
+    d->nmine++;
+    d->mine_numel += f->numel;
+    if (f->at + f->numel < begin + d->mine_end)
+      continue;
+    d->mine_end = (f->at + f->numel < end ? f->at + f->numel : end) - begin;
+  }
+}
+
+/* Parameters as they lie in the scratch of a wrapper. */
+static void vram__ds_take(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  uint64_t align;
+  d->param = (vram__ds_param *)(void *)(d + 1);
+  d->by_leaf = (uint32_t *)(void *)(d->param + s->g->nparam);
+  d->member = d->by_leaf + s->g->nparam;
+  d->norms = d->member + s->g->nparam;
+  d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
+  d->ranks = o->dp;
+  d->rank = vram_parallel_place_of(o).dp;
+  d->dtype = s->dtype;
+  d->overlap = o->overlap_comm;
+  d->contiguous = o->contiguous_gradients || o->offload_optimizer;
+  d->scatter = o->reduce_scatter;
+  d->offload = o->offload_optimizer;
+  d->nparam = 0;
+  d->numel = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      vram__ds_param *f = d->param + d->nparam;
+      f->p = p;
+      f->leaf = leaf;
+      f->numel = p->d->numel;
+      f->reduced = f->bucketed = 0;
+      d->by_leaf[leaf++] = d->nparam++;
+      d->numel += f->numel;
+    }
+  vram__ds_lay(d, o->round_robin_gradients ? d->ranks : 1);
+  align = 2 * (uint64_t)d->ranks; /* nccl_start_alignment_factor */
+  d->part = (d->numel + align - 1) / align * align / d->ranks;
+  d->part_size = (int64_t)d->part;
+  vram__ds_partition(d);
+}
+
+/* Behind the constructor and before each later step. */
+static void vram__ds_begin(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
+  d->ready = 0;
+  d->nmember = 0;
+  d->elements = 0;
+  d->extra = VRAM__DS_NONE;
+  d->used[0] = d->used[1] = d->used[2] = 0;
+  if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
+    s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
+  s->leaf.accumulated = vram__ds_accumulated;
+  s->r->params_bytes = d->flat.bytes;
+}
+
+/* Module.to(device), frozen parameters and buffers stay as they are. */
+static void vram__ds_move(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  uint32_t n = 0;
+  d->buffers_bytes = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+    else if (p->kind == VRAM__FROZEN)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+}
+
+/* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
+static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
+  uint32_t i, zeros = 0, copy;
+  if (pad)
+    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+  if (d->nparam > 1 || pad)
+    vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
+  else { /* a single tensor is not copied */
+    d->flat.slot = slot[0];
+    d->flat.bytes = d->numel * each;
+    slot[0] = 0;
+  }
+  vram__ds_free(s, &zeros);
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, slot + i);
+  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+  if (d->offload)
+    vram__ds_free(s, &copy);
+  else if (each == 4) {
+    d->master.slot = copy;
+    d->master.bytes = d->part * 4;
+  } else {
+    vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &copy);
+  }
+}
+
+static void vram__ds_construct(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t each = vram__dtype_size(s->dtype);
+  uint64_t most = 0;
+  uint32_t i;
+  vram__ds_take(s);
+  vram__ds_move(s, d->norms);
+  vram__ds_flatten(s, d->norms);
+  if (d->offload) { /* temp_grad_buffer_for_gpu_offload */
+    for (i = 0; i < d->nparam; i++)
+      most = d->param[i].numel > most ? d->param[i].numel : most;
+    vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
+  } else /* initialize_optimizer_states */
+    vram__ds_briefly(s, d->part * 4);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_restore(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__PARAM) {
+      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+      vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                                  p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS
+                                                          : VRAM_CATEGORY_PARAMS);
+    }
+  vram__ds_keep_again(s, &d->flat, VRAM_CATEGORY_PARAMS);
+  vram__ds_keep_again(s, &d->master, VRAM_CATEGORY_OPTIMIZER);
+  vram__ds_keep_again(s, &d->norm, VRAM_CATEGORY_OTHER);
+  vram__ds_keep_again(s, &d->staging, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_begin(s);
+}
+
+static void vram__ds_lasts(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_keep_block(s, &d->flat);
+  vram__ds_keep_block(s, &d->master);
+  vram__ds_keep_block(s, &d->norm);
+  vram__ds_keep_block(s, &d->staging);
+}
+
+/* ---- a step */
+
+/* .grad = None */
+VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
+  vram__leaf *l = s->leaf.at + f->leaf;
+  l->let_go = 1;
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
+    s->leaf.past[f->leaf].had = 0;
+    s->leaf.past[f->leaf].let_go = 1;
+  }
+}
+
+/* A number that is multiplied or divided by another one, which is no tensor. */
+VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f;
+  vram__tensor y;
+  s->grad = 1;
+  f = vram__tape_record(s, VRAM__K_scale, &x, 1, 1, 1);
+  s->grad = 0;
+  y = vram__pointwise_empty1(s, x);
+  if (f) {
+    vram__save_tensor(s, f, x); /* for its dtype: whoever calls holds it anyway */
+    vram__grad_fn_set_output(s, f, 0, &y);
+  }
+  return y;
+}
+
+/* DeepSpeedEngine.backward: the loss is divided by the number of micro-batches, scaled (by 1), and
+   behind backward gradients are reduced. */
+static void vram__ds_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed)
+    vram__ds_reduce_gradients(s);
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+static uint32_t vram__ds_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds *d = vram__ds_of(s);
+  (void)with_grad;
+  if (d->offload)
+    return 0;
+  p->numel = d->part;
+  p->ndim = 1;
+  p->size = &d->part_size;
+  p->dtype = VRAM_F32;
+  p->rank = 0;
+  return 1;
+}
+
+VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds_bytes;
+  w->refuses = vram__ds_refuses;
+  w->options = vram__ds_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds_construct;
+  w->restore = vram__ds_restore;
+  w->lasts = vram__ds_lasts;
+  w->backward = vram__ds_backward;
+  w->optim_params = vram__ds_optim_params;
+  w->optimizing = vram__ds_optimizing;
+  w->optimized = vram__ds_optimized;
+}
+
+/* >>parallel/deepspeed_reduce    ZeRO stages 1 and 2: gradients are reduced in buckets
+   (deepspeed/runtime/zero/stage_1_and_2.py) */
+
+static uint8_t vram__ds_reduction_stream(const vram__ds *d) { return d->overlap ? 1 : 0; }
+
+/* setup_buckets */
+static void vram__ds_setup_buckets(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes =
+      vram__product_or_overflow(s->o->parallel->reduce_bucket_size, vram__dtype_size(d->dtype));
+  uint32_t i;
+  if (d->ready)
+    return;
+  for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
+    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  d->at = 0;
+  d->ready = 1;
+}
+
+/* ---- average_tensor */
+
+/* The gradients of one all_reduce. */
+typedef struct vram__ds_slices {
+  uint64_t numel; /* of the tensors of the running small bucket, */
+  uint32_t count; /* and how many they are */
+  uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
+} vram__ds_slices;
+
+/* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
+static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (x->count > 1)
+    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
+  x->numel = 0;
+  x->count = 0;
+}
+
+/* A piece of a gradient that goes to one rank; what belongs to the rank of the piece before it is
+   one piece with that. They are gathered until they are more than a bucket. */
+static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uint64_t numel,
+                           uint64_t *pending) {
+  if (part == x->last) {
+    *pending += numel;
+    return;
+  }
+  if (*pending) {
+    x->count++;
+    x->numel += *pending;
+    if (x->numel > s->o->parallel->reduce_bucket_size)
+      vram__ds_allreduce(s, x);
+  }
+  *pending = numel;
+  x->last = part;
+}
+
+static void vram__ds_average(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  uint64_t pending = 0;
+  uint32_t i;
+  if (!d->scatter)
+    return;
+  for (i = 0; i < d->nmember; i++) {
+    const vram__ds_param *f = d->param + d->member[i];
+    uint64_t done = 0;
+    while (done < f->numel) {
+      const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
+      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
+      vram__ds_piece(s, &x, part, n, &pending);
+      done += n;
+    }
+  }
+  vram__ds_piece(s, &x, UINT64_MAX - 1, 0, &pending);
+  if (x.count)
+    vram__ds_allreduce(s, &x);
+}
+
+/* _buffered_reduce_fallback: gradients that are not in a bucket. */
+static void vram__ds_fallback(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_slices x = {0, 0, UINT64_MAX};
+  x.numel = d->elements;
+  x.count = d->nmember;
+  vram__ds_allreduce(s, &x);
+}
+
+/* ---- reduce_ipg_grads */
+
+/* The gradients of the partition get a place of their own. */
+static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint8_t stream = s->stream;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->offload)
+    vram__ds_offload_gradient(s, f);
+  else if (!d->grads_in)
+    d->grads_in =
+        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+  s->stream = stream;
+  if (!d->offload)
+    vram__ds_let_go(s, f);
+}
+
+static void vram__ds_reduce_bucket(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->contiguous)
+    vram__ds_average(s);
+  else
+    vram__ds_fallback(s);
+  for (i = 0; i < d->nmember; i++) {
+    vram__ds_param *f = d->param + d->member[i];
+    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
+      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
+    if (f->mine && d->contiguous)
+      vram__ds_copy_to_partition(s, f);
+    else if (!f->mine && d->stage == 2)
+      vram__ds_let_go(s, f);
+  }
+  d->extra = VRAM__DS_NONE;
+  d->used[2] = 0;
+  d->nmember = 0;
+  d->elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads */
+static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  if (!f->numel)
+    return;
+  if (d->elements + f->numel > most) {
+    vram__ds_reduce_bucket(s);
+    if (d->contiguous && d->overlap)
+      d->at = 1 - d->at;
+  }
+  if (d->contiguous && f->numel <= most)
+    vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
+  else if (d->contiguous)
+    d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
+  d->elements += f->numel;
+  d->member[d->nmember++] = (uint32_t)(f - d->param);
+}
+
+/* process_gradients: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_param *f = d->param + d->by_leaf[l - s->leaf.at];
+  if (!l->grad.d)
+    return;
+  vram__ds_setup_buckets(s);
+  if (d->stage == 2 || (d->overlap && s->last_batch))
+    vram__ds_reduce(s, f);
+}
+
+/* averaged_gradients: views of the gradients of the partition, zeros behind them. */
+static void vram__ds_gradients_list(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  d->nlist = d->nmine;
+  if (d->mine_end == d->part)
+    return;
+  d->nlist++;
+  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                        VRAM_CATEGORY_GRADIENTS);
+}
+
+/* reduce_gradients and independent_gradient_partition_epilogue */
+VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  if (d->stage == 1 && !s->last_batch)
+    return;
+  for (i = 0; i < d->nparam && d->stage == 1 && !d->overlap; i++)
+    if (s->leaf.at[d->param[i].leaf].grad.d)
+      vram__ds_reduce(s, d->param + i);
+  vram__ds_reduce_bucket(s);
+  if (s->last_batch && !d->offload)
+    vram__ds_gradients_list(s);
+  for (i = 0; i < 2; i++) {
+    if (d->used[i])
+      vram__undone_add(s, d->bucket[i]);
+    vram__ds_free(s, &d->bucket[i]);
+    d->used[i] = 0;
+  }
+  d->ready = 0;
+  if (!d->grads)
+    d->grads = d->grads_in;
+  else
+    vram__ds_free(s, &d->grads_in);
+  d->grads_in = 0;
+  for (i = 0; i < d->nparam; i++)
+    if (d->contiguous || !d->param[i].mine)
+      vram__ds_let_go(s, d->param + i);
+  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
+}
+
+/* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
+   clipping, all in small tensors (deepspeed/runtime/zero/stage_1_and_2.py, runtime/utils.py) */
+
+/* Plays words of small tensors: "a4" makes a, of 4 bytes ('e': a gradient's element, 'n': a norm),
+   "-a" lets go of it. */
+VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text) {
+  for (; *text; text++) {
+    const int gone = *text == '-';
+    uint32_t *slot;
+    if (*text == ' ')
+      continue;
+    text += gone;
+    slot = x->slot + (*text - 'a');
+    if (gone) {
+      vram__ds_free(s, slot);
+      continue;
+    }
+    text++;
+    *slot = vram__ds_new(s,
+                         *text == 'e'   ? x->each
+                         : *text == 'n' ? x->norm
+                                        : (uint64_t)(*text - '0'),
+                         VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
+/* has_inf_or_nan; its result is j. */
+VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
+                                uint64_t numel) {
+  x->each = vram__dtype_size(dtype);
+  vram__ds_say(s, x, "ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
+  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
+}
+
+/* vector_norm(g.to(float64)) */
+VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
+  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__ds_free(s, &copy);
+  return norm;
+}
+
+/* Elements of a parameter that are in the partition. */
+static uint64_t vram__ds_part_of(const vram__ds *d, const vram__ds_param *f) {
+  const uint64_t begin = d->part * d->rank, end = begin + d->part;
+  const uint64_t from = f->at > begin ? f->at : begin;
+  const uint64_t to = f->at + f->numel < end ? f->at + f->numel : end;
+  return to - from;
+}
+
+/* is_invalid_grad_norm */
+VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "an b1 c1 d1 -c-b-a f1 -d g1 h1 -f-g i1 -h-i");
+}
+
+/* has_overflow_partitioned_grads_serial */
+static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "z4");
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine) {
+      vram__ds_overflow(s, x, d->dtype, vram__ds_part_of(d, d->param + i));
+      vram__ds_say(s, x, "-j");
+    }
+  if (d->mine_end < d->part) {
+    vram__ds_overflow(s, x, d->dtype, d->part - d->mine_end);
+    vram__ds_say(s, x, "-j");
+  }
+  vram__ds_say(s, x, "a1 -z b1 -a-b");
+}
+
+/* get_grad_norm_direct; the norm is e. */
+static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i, n = 0, stack, squares;
+  for (i = 0; i < d->nparam; i++)
+    if (d->param[i].mine)
+      d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
+  if (!n) {
+    vram__ds_say(s, x, "d4");
+  } else {
+    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+    vram__ds_free(s, &stack);
+    vram__ds_say(s, x, "c8");
+    vram__ds_reduction(s, n, VRAM_F64, 8);
+    vram__ds_free(s, &squares);
+    vram__ds_say(s, x, "d4 -c");
+  }
+  vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
+  while (n)
+    vram__ds_free(s, d->norms + --n);
+}
+
+/* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
+   held the one before goes with the step. */
+static void vram__ds_global_norm(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_say(s, x, "a4 b4 c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k4 l4 m4 -l-a-j-k-e");
+  vram__ds_invalid(s, x);
+}
+
+/* unscale_and_clip_grads, with gradient_clipping, which is 1.0 where nobody sets it */
+VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x) {
+  vram__ds_invalid(s, x);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+}
+
+/* The partition's gradients in fp32: the optimizer's only gradient. */
+static uint32_t vram__ds_single_gradient(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t each = vram__dtype_size(d->dtype);
+  uint32_t flat = 0, single, i;
+  if (d->nlist > 1)
+    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+  single = flat;
+  if (each < 4) {
+    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__ds_free(s, &flat);
+  }
+  if (single || !d->grads) {
+    vram__ds_free(s, &d->grads);
+  } else { /* it is the gradients themselves */
+    single = d->grads;
+    d->grads = 0;
+  }
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_let_go(s, d->param + i);
+  vram__ds_free(s, &d->pad);
+  return single;
+}
+
+/* With the optimizer on the host only scalars go to the device. */
+static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  vram__ds_say(s, x, "a1 -a b4 -b");
+  for (i = 0; i < d->nparam; i++)
+    vram__ds_free(s, d->norms + i);
+}
+
+VRAM__FN void vram__ds_optimizing(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 4;
+  if (d->offload) {
+    vram__ds_optimizing_on_host(s, &x);
+    return;
+  }
+  vram__ds_check_overflow(s, &x);
+  vram__ds_grad_norm(s, &x);
+  vram__ds_global_norm(s, &x);
+  d->scaled = x.slot['m' - 'a'];
+  d->norm_before = d->norm.slot;
+  d->norm.bytes = 4;
+  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->single = vram__ds_single_gradient(s);
+  vram__ds_clip(s, &x);
+}
+
+/* Behind optimizer.step(): parameters are gathered in place. Before it ranks have told each other
+   of overflows and norms. */
+VRAM__FN void vram__ds_optimized(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
+                    d->ranks);
+  vram__ds_free(s, &d->single);
+  vram__ds_free(s, &d->scaled);
+  vram__ds_free(s, &d->norm_before);
+  s->r->optimizer_bytes += d->master.bytes;
+}
+
+/* copy_grads_in_partition with the optimizer on the host: the norm of what is in the partition, a
+   look for overflow, and a copy in fp32 that goes to the host. */
+VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t part = vram__ds_part_of(d, f);
+  vram__ds_scalars x;
+  vram__memory_zero(&x, sizeof x);
+  if (!s->last_batch)
+    return;
+  d->norms[f - d->param] = vram__ds_norm(s, part);
+  vram__ds_overflow(s, &x, d->dtype, f->numel);
+  vram__ds_say(s, &x, "-j");
+  if (d->dtype != VRAM_F32)
+    vram__ds_briefly(s, 4 * part);
+  vram__ds_let_go(s, f);
+}
+
+/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+
+/* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
+typedef struct vram__ds3_param {
+  uint64_t part;   /* elements of a rank's shard, */
+  uint64_t real;   /* and of this rank's without padding */
+  uint32_t whole;  /* slot: gathered; 0: only the shard is there */
+  uint32_t block;  /* of the replay: whole, between two steps */
+  uint32_t gather; /* + 1: which all_gather is to be waited for; 0: none */
+  uint32_t active; /* modules that run and need it: ds_active_sub_modules */
+  uint32_t group;  /* of the optimizer */
+  int64_t recent;  /* __most_recent_step_id_param_fetched_for */
+  uint8_t available, persists, value, listed;
+  uint8_t stream; /* on which it was gathered */
+} vram__ds3_param;
+
+/* An all_gather that somebody waits for. */
+typedef struct vram__ds3_gather {
+  uint32_t flat; /* slot of what several parameters came in; 0: a single one */
+  uint32_t left; /* parameters that have not been waited for; 0: this place is free */
+  uint8_t done;
+} vram__ds3_gather;
+
+/* A module with parameters whose forward or backward begins: a node, and how many modules without
+   any began before it. */
+typedef struct vram__ds3_call {
+  const vram_node *n;
+  uint32_t before, step;
+} vram__ds3_call;
+
+enum { VRAM__DS3_INVALID, VRAM__DS3_RECORD, VRAM__DS3_COMPLETE }; /* ZeRoTraceMode */
+
+typedef struct vram__ds3 {
+  vram__ds ds; /* ds.param: all parameters, frozen ones too */
+  vram__ds3_param *at;
+  vram__ds3_gather *gather;
+  uint32_t *by_index;       /* of a vram_param */
+  uint32_t *list;           /* scratch: parameters */
+  const vram_node **active; /* modules whose backward has begun */
+  uint32_t nactive, active_room;
+  const vram_node *pending; /* one whose backward has ended when the next one begins */
+  vram__ds3_call *call;
+  uint32_t ncall, call_room;
+  uint8_t mode;
+  uint32_t step;               /* __step_id */
+  uint32_t queue, queue_param; /* the next of __param_queue: a call, parameters of it passed + 1 */
+  uint64_t available;          /* __n_available_params */
+  const vram_node *last;       /* the module before */
+  uint64_t groups_part;        /* elements of all shards that are trained */
+  uint32_t ngroup;
+  int64_t *group_part; /* of each group of the optimizer */
+  uint32_t norms_total;
+} vram__ds3;
+
+static inline vram__ds3 *vram__ds3_of(const vram__step *s) { return (vram__ds3 *)s->wrapped; }
+
+/* deepspeed3_gather.c */
+VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after);
+VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k);
+VRAM__FN void vram__ds3_reset(vram__step *s);
+VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n);
+VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn);
+VRAM__FN void vram__ds3_leftovers(vram__step *s);
+
+/* deepspeed3_reduce.c */
+VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__ds3_reduce(vram__step *s);
+VRAM__FN void vram__ds3_optimize(vram__step *s);
+VRAM__FN void vram__ds3_gather_persistent(vram__step *s);
+
+/* >>parallel/deepspeed3_gather    ZeRO stage 3: when parameters are gathered and released
+   (deepspeed/runtime/zero/partitioned_param_coordinator.py, partition_parameters.py) */
+
+/* Parameters that modules use in the order of their numbers: the first of n's behind `after` - 1;
+   VRAM__DS_NONE: none. */
+VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after) {
+  uint32_t best = VRAM__DS_NONE, i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->kind != VRAM__BUFFER) {
+      const uint32_t k = d->by_index[n->param[i]->index];
+      if (k >= after && k < best)
+        best = k;
+    }
+  return best;
+}
+
+#define VRAM__DS3_EACH(d, n, k)                                                                    \
+  for (k = vram__ds3_next(d, n, 0); k != VRAM__DS_NONE; k = vram__ds3_next(d, n, k + 1))
+
+static int vram__ds3_has_params(const vram__ds3 *d, const vram_node *n) {
+  return vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
+}
+
+/* Modules around n that are not around `last`: parts of the name, but lists of modules, whose
+   elements have numbers, are never called; and the root, if nothing came before. */
+static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *last) {
+  const vram__span a = vram__node_label(n);
+  vram__span b = {NULL, 0};
+  uint32_t i, same = 0, count = last == NULL;
+  if (last && last->round == n->round)
+    b = vram__node_label(last);
+  for (i = 0; i < a.len && i < b.len && a.text[i] == b.text[i]; i++)
+    if (a.text[i] == '.')
+      same = i;
+  for (i = same ? same + 1 : 0; i + 1 < a.len; i++)
+    count += a.text[i] == '.' && !vram__digit(a.text[i + 1]);
+  return count;
+}
+
+static uint8_t vram__ds3_stream(const vram__ds3 *d) { return d->ds.overlap ? 1 : 0; }
+
+static uint32_t vram__ds3_new(vram__step *s, uint64_t elements, uint8_t stream) {
+  const uint8_t old = s->stream;
+  uint32_t slot;
+  s->stream = stream;
+  slot = vram__ds_new(s, elements * vram__dtype_size(vram__ds_of(s)->dtype), VRAM_CATEGORY_PARAMS);
+  s->stream = old;
+  return slot;
+}
+
+/* ---- all_gather_coalesced, of n parameters of d->list */
+
+static void vram__ds3_upload(vram__step *s, uint32_t n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    d->ds.norms[i] = vram__ds3_new(s, d->at[d->list[i]].part, vram__ds3_stream(d));
+  while (n)
+    vram__ds_free(s, d->ds.norms + --n);
+}
+
+static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint8_t stream = vram__ds3_stream(d);
+  vram__ds3_gather *g = d->gather;
+  uint64_t part = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    part += d->at[d->list[i]].part;
+    d->available += d->ds.param[d->list[i]].numel;
+  }
+  for (i = 0; i < n && d->ds.ranks == 1; i++)
+    d->at[d->list[i]].available = 1; /* the shard is all of it */
+  if (!n || d->ds.ranks == 1)
+    return;
+  while (g->left)
+    g++;
+  g->done = 0;
+  g->left = n;
+  g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  if (s->o->parallel->offload_param)
+    vram__ds3_upload(s, n);
+  for (i = 0; i < n; i++) {
+    d->at[d->list[i]].gather = (uint32_t)(g - d->gather) + 1;
+    d->at[d->list[i]].stream = stream;
+  }
+  if (n == 1) {
+    d->at[d->list[0]].whole = g->flat;
+    g->flat = 0;
+  }
+}
+
+/* AllGatherCoalescedHandle.wait: each parameter gets a storage of its own. */
+static void vram__ds3_gather_end(vram__step *s, vram__ds3_gather *g) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  g->done = 1;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->at[k].gather == (uint32_t)(g - d->gather) + 1) {
+      if (g->flat)
+        d->at[k].whole = vram__ds3_new(s, d->ds.param[k].numel, d->at[k].stream);
+      d->at[k].available = 1;
+    }
+}
+
+static void vram__ds3_wait(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_gather *g = d->gather + d->at[k].gather - 1;
+  if (!d->at[k].gather)
+    return;
+  if (!g->done)
+    vram__ds3_gather_end(s, g);
+  d->at[k].gather = 0;
+  if (!--g->left)
+    vram__ds_free(s, &g->flat);
+}
+
+/* __release_param */
+VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_param *p = d->at + k;
+  if (!p->available || p->active)
+    return;
+  if (p->stream && p->whole)
+    vram__undone_add(s, p->whole);
+  vram__ds_free(s, &p->whole);
+  p->available = 0;
+  d->available -= d->ds.param[k].numel;
+}
+
+/* ---- the trace */
+
+/* The next parameter of __param_queue goes from it; VRAM__DS_NONE: it is empty. */
+static uint32_t vram__ds3_pop(vram__ds3 *d, uint32_t *step) {
+  uint32_t k;
+  for (; d->queue < d->ncall; d->queue++, d->queue_param = 0) {
+    k = vram__ds3_next(d, d->call[d->queue].n, d->queue_param);
+    if (k == VRAM__DS_NONE)
+      continue;
+    d->queue_param = k + 1;
+    *step = d->call[d->queue].step;
+    return k;
+  }
+  return VRAM__DS_NONE;
+}
+
+/* Parameters that come next are gathered, as many as go into a bucket and may live. */
+static void vram__ds3_prefetch(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const uint64_t live = o->stage3_max_live_parameters;
+  const uint64_t left = live > d->available ? live - d->available : 0;
+  const uint64_t most =
+      left < o->stage3_prefetch_bucket_size ? left : o->stage3_prefetch_bucket_size;
+  uint64_t numel = 0;
+  uint32_t n = 0, step = 0, k, i;
+  if (d->mode != VRAM__DS3_COMPLETE)
+    return;
+  while (numel < most && (k = vram__ds3_pop(d, &step)) != VRAM__DS_NONE) {
+    vram__ds3_param *p = d->at + k;
+    if (p->recent < (int64_t)step)
+      p->recent = step;
+    if (p->available || p->gather || p->listed)
+      continue;
+    p->listed = 1;
+    d->list[n++] = k;
+    numel += d->ds.param[k].numel;
+  }
+  for (i = 0; i < n; i++)
+    d->at[d->list[i]].listed = 0;
+  vram__ds3_gather_list(s, n);
+}
+
+static void vram__ds3_note_call(vram__step *s, const vram_node *n, uint32_t before) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_call *c = d->call + d->ncall;
+  if (d->mode != VRAM__DS3_RECORD)
+    return;
+  if (d->ncall == d->call_room) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  c->n = n;
+  c->before = before;
+  c->step = d->step + before;
+  d->ncall++;
+}
+
+/* fetch_sub_module of n, and of the modules without parameters before it */
+static void vram__ds3_fetch(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t before = vram__ds3_modules_between(n, d->last), k, count = 0, fresh = 0, step = 0;
+  d->last = n;
+  vram__ds3_note_call(s, n, before);
+  for (; before; before--) {
+    vram__ds3_prefetch(s);
+    d->step++;
+  }
+  VRAM__DS3_EACH(d, n, k) {
+    if (!d->at[k].available && !d->at[k].gather)
+      d->list[count++] = k;
+  }
+  vram__ds3_gather_list(s, count);
+  VRAM__DS3_EACH(d, n, k) {
+    d->at[k].active++;
+    vram__ds3_wait(s, k);
+    fresh += d->at[k].recent < (int64_t)d->step;
+  }
+  if (d->mode == VRAM__DS3_COMPLETE)
+    for (; fresh && (k = vram__ds3_pop(d, &step)) != VRAM__DS_NONE; fresh--)
+      d->at[k].recent = step;
+  vram__ds3_prefetch(s);
+  d->step++;
+}
+
+/* Is it used again by a module of the trace that comes soon? */
+static int vram__ds3_is_reused(const vram__step *s, uint32_t k) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t most = s->o->parallel->stage3_max_reuse_distance;
+  uint64_t seen = 0;
+  uint32_t lo = 0, hi = d->ncall, i;
+  while (lo < hi) { /* the first call at this step or behind it */
+    const uint32_t at = lo + (hi - lo) / 2;
+    if (d->call[at].step < d->step)
+      lo = at + 1;
+    else
+      hi = at;
+  }
+  for (; lo < d->ncall && seen < most; lo++)
+    VRAM__DS3_EACH(d, d->call[lo].n, i) {
+      if (i == k)
+        return 1;
+      seen += d->ds.param[i].numel;
+    }
+  return 0;
+}
+
+/* release_sub_module */
+static void vram__ds3_end(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  VRAM__DS3_EACH(d, n, k) {
+    vram__ds3_param *p = d->at + k;
+    if (p->active)
+      p->active--;
+    if (p->value)
+      continue; /* its module goes on */
+    if (d->mode != VRAM__DS3_COMPLETE ||
+        (!p->persists && p->recent <= (int64_t)d->step && !vram__ds3_is_reused(s, k)))
+      vram__ds3_release(s, k);
+  }
+}
+
+/* assert_ints_same_as_other_ranks */
+static void vram__ds3_compare_ints(vram__step *s, uint64_t count) {
+  vram__ds_briefly(s, 8);
+  vram__ds_briefly(s, 8 * count);
+}
+
+/* reset_step: a forward pass begins. */
+VRAM__FN void vram__ds3_reset(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t modules = 0, params = 0;
+  uint32_t i, k;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->at[k].gather) {
+      vram__ds3_wait(s, k);
+      vram__ds3_release(s, k);
+    }
+  for (i = 0; i < d->ncall; i++) {
+    modules += d->call[i].before + UINT64_C(1);
+    VRAM__DS3_EACH(d, d->call[i].n, k) params++;
+  }
+  if (d->mode != VRAM__DS3_COMPLETE)
+    vram__ds3_compare_ints(s, modules);
+  if (d->mode == VRAM__DS3_RECORD) {
+    vram__ds3_compare_ints(s, params);
+    vram__ds3_compare_ints(s, params);
+  }
+  if (d->mode != VRAM__DS3_COMPLETE)
+    d->mode++;
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->at[k].recent = INT64_MIN;
+    d->at[k].active = 0;
+  }
+  d->queue = d->queue_param = d->step = d->nactive = 0;
+  d->available = 0;
+  d->last = d->pending = NULL;
+}
+
+/* ---- hooks of modules */
+
+VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n) {
+  if (vram__ds3_has_params(vram__ds3_of(s), n))
+    vram__ds3_fetch(s, n);
+}
+
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t fn;
+  if (!vram__ds3_has_params(d, n))
+    return;
+  vram__ds3_end(s, n);
+  if (!s->grad || !n->nout || (vram__op_traits(n) & VRAM__OP_PARAM))
+    return;
+  fn = vram__tensor_fn(s, s->variable[s->name_of[n->out[0].index]].t);
+  if (vram__is_grad_fn(fn))
+    vram__grad_fn_at(s, fn)->hooked = 1;
+}
+
+static void vram__ds3_post_backward(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, k = 0;
+  d->pending = NULL;
+  for (i = 0; i < d->nactive; i++)
+    if (d->active[i] != n)
+      d->active[k++] = d->active[i];
+  d->nactive = k;
+  vram__ds3_end(s, n);
+}
+
+/* pre_sub_module_backward_function */
+VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_node *n = vram__grad_fn_at(s, fn)->node;
+  if (d->pending)
+    vram__ds3_post_backward(s, d->pending);
+  vram__ds3_fetch(s, n);
+  if (d->nactive < d->active_room)
+    d->active[d->nactive++] = n;
+}
+
+/* post_sub_module_backward_function: the gradient of the module's input is there, if it wants one.
+   Where an op is several records, that shows when the next module begins. */
+VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram__grad_fn *f = vram__grad_fn_at(s, fn);
+  const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
+  uint32_t i, leaves = 0, others = 0;
+  for (i = 0; i < f->nin; i++) {
+    leaves += (edge[i].fn & VRAM__LEAF) != 0;
+    others += vram__is_grad_fn(edge[i].fn);
+  }
+  if (leaves && others)
+    vram__ds3_post_backward(s, f->node);
+  else if (others)
+    d->pending = f->node;
+}
+
+/* release_backward_leftovers: modules whose input wants no gradient */
+VRAM__FN void vram__ds3_leftovers(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  if (d->pending)
+    vram__ds3_post_backward(s, d->pending);
+  while (d->nactive) {
+    const vram_node *n = d->active[--d->nactive];
+    VRAM__DS3_EACH(d, n, k) {
+      if (d->at[k].active)
+        d->at[k].active--;
+      if (!d->at[k].persists)
+        vram__ds3_release(s, k);
+    }
+  }
+}
+
+/* >>parallel/deepspeed3_reduce    ZeRO stage 3: gradients, and the optimizer's step
+   (deepspeed/runtime/zero/stage3.py, runtime/comm/coalesced_collectives.py) */
+
+static uint32_t vram__ds3_each(const vram__ds3 *d) { return vram__dtype_size(d->ds.dtype); }
+
+static uint32_t vram__ds3_new_gradient(vram__step *s, uint64_t bytes) {
+  return vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+}
+
+/* .grad = None of what the reduction's stream has used */
+static void vram__ds3_let_go(vram__step *s, vram__ds_param *f) {
+  vram__ds *d = vram__ds_of(s);
+  const uint32_t st = s->leaf.at[f->leaf].grad.st;
+  if (d->overlap && st)
+    vram__undone_add(s, st);
+  vram__ds_let_go(s, f);
+}
+
+/* ---- reduce_scatter_coalesced */
+
+/* Elements that ranks' parts of a gradient lack. */
+static uint64_t vram__ds3_lacking(const vram__ds3 *d, uint32_t k) {
+  return d->at[k].part * d->ds.ranks - d->ds.param[k].numel;
+}
+
+/* What fills them up: a tensor for each rank and gradient, as many as there is room for; then one
+   for all others. How many. */
+static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t rest = 0;
+  uint32_t i, n = 0;
+  for (i = 0; i < d->ds.nmember; i++) {
+    const uint32_t k = d->ds.member[i];
+    uint64_t lacking = vram__ds3_lacking(d, k);
+    for (; lacking && n + 1 < room; n++) {
+      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
+      lacking -= one;
+    }
+    rest += lacking;
+  }
+  if (rest)
+    slot[n++] = vram__ds3_new_gradient(s, rest * vram__ds3_each(d));
+  return n;
+}
+
+/* The parts of all gradients in one tensor, ordered by ranks; 0: a single gradient lies so. */
+static uint32_t vram__ds3_interleave(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint64_t part = 0;
+  uint32_t i, n, flat;
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
+  for (i = 0; i < d->ds.nmember; i++)
+    part += d->at[d->ds.member[i]].part;
+  n = vram__ds3_pads(s, d->list, d->ds.nparam);
+  flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
+  while (n)
+    vram__ds_free(s, d->list + --n);
+  return flat;
+}
+
+/* __avg_scatter_contiguous_grads: all_reduce of the bucket, a copy that is scaled by 1, and copies
+   of parts that end before they are full. How many of these. */
+static uint32_t vram__ds3_all_reduce(vram__step *s, uint32_t *flat) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, n = 0;
+  *flat = vram__ds3_new_gradient(s, d->ds.elements * vram__ds3_each(d));
+  for (i = 0; i < d->ds.nmember; i++) {
+    const vram__ds3_param *p = d->at + d->ds.member[i];
+    if (p->real < p->part)
+      d->list[n++] = vram__ds3_new_gradient(s, p->part * vram__ds3_each(d));
+  }
+  return n;
+}
+
+/* _offload_grad_partition_at_boundary, and the gradient's way to the host. */
+static void vram__ds3_offload_gradient(vram__step *s, uint32_t k) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t real = d->at[k].real;
+  vram__ds_scalars x;
+  uint32_t mine = vram__ds3_new_gradient(s, real * vram__ds3_each(d));
+  vram__memory_zero(&x, sizeof x);
+  if (s->last_batch) {
+    x.slot[0] = vram__ds_norm(s, real);
+    vram__ds_say(s, &x, "b8 -a c8 -b");
+    d->ds.norms[k] = x.slot['c' - 'a'];
+    if (d->ds.dtype != VRAM_F32)
+      vram__ds_briefly(s, 4 * real);
+  }
+  vram__ds_free(s, &mine);
+}
+
+/* ---- __reduce_and_partition_ipg_grads */
+
+VRAM__FN void vram__ds3_reduce(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const uint8_t stream = s->stream;
+  uint32_t i, n = 0, flat = 0;
+  if (!d->ds.nmember)
+    return;
+  s->stream = d->ds.overlap ? 3 : 0;
+  if (d->ds.contiguous && d->ds.elements <= o->reduce_bucket_size && !d->ds.scatter)
+    n = vram__ds3_all_reduce(s, &flat);
+  else
+    flat = vram__ds3_interleave(s);
+  for (i = 0; i < d->ds.nmember; i++) {
+    const uint32_t k = d->ds.member[i];
+    if (d->ds.offload && d->at[k].real)
+      vram__ds3_offload_gradient(s, k);
+    vram__ds3_let_go(s, d->ds.param + k);
+  }
+  while (n)
+    vram__ds_free(s, d->list + --n);
+  vram__ds_free(s, &flat);
+  s->stream = stream;
+  d->ds.nmember = 0;
+  d->ds.elements = 0;
+}
+
+/* reduce_independent_p_g_buckets_and_remove_grads: the hook behind an accumulated gradient. */
+VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t most = s->o->parallel->reduce_bucket_size;
+  const uint32_t k = d->ds.by_leaf[l - s->leaf.at];
+  vram__ds_param *f = d->ds.param + k;
+  if (!l->grad.d)
+    return;
+  if (d->ds.elements + f->numel > most && d->ds.elements)
+    vram__ds3_reduce(s);
+  if (d->ds.contiguous && d->ds.elements + f->numel <= most)
+    vram__ds3_let_go(s, f); /* it lies in the bucket from here on */
+  d->ds.elements += f->numel;
+  d->ds.member[d->ds.nmember++] = k;
+}
+
+/* ---- the optimizer's step */
+
+/* get_grad_norm_direct of one group; its norm, of 8 bytes, stays. */
+static uint32_t vram__ds3_group_norm(vram__step *s, vram__ds_scalars *x, uint32_t group) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k, n = 0, stack, squares;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group)
+      d->ds.norms[n++] = vram__ds_norm(s, d->at[k].part);
+  stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  vram__ds_free(s, &stack);
+  vram__ds_say(s, x, "c8");
+  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__ds_free(s, &squares);
+  vram__ds_say(s, x, "d8 a8 g1 -a h1 i1 j4 b8 e8 -b -d-c");
+  while (n)
+    vram__ds_free(s, d->ds.norms + --n);
+  vram__ds_say(s, x, "-g-h-i-j");
+  k = x->slot['e' - 'a'];
+  x->slot['e' - 'a'] = 0;
+  return k;
+}
+
+/* _get_norm_groups, combine_grad_norm_groups, is_invalid_grad_norm */
+static void vram__ds3_norms(vram__step *s, vram__ds_scalars *x) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  for (i = 0; i < d->ngroup; i++)
+    d->list[i] = vram__ds3_group_norm(s, x, i);
+  x->norm = 8 * (uint64_t)d->ngroup;
+  vram__ds_say(s, x, "an bn");
+  vram__ds_say(s, x, "c1 d1 f1 -d-c-b g1 -f h1 i1 -g-h j1 -i k8 l8 m8 -l-a-j-k");
+  x->norm = 8;
+  vram__ds_invalid(s, x);
+}
+
+/* _prepare_fp32_grad_for_sub_group, unscale_and_clip_grads, _optimizer_step */
+static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t group) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t part = (uint64_t)d->group_part[group];
+  const int all = vram__ds3_each(d) == 4;
+  uint32_t k, n = 0, flat = 0, single;
+  for (k = 0; k < d->ds.nparam; k++)
+    n += d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group;
+  if (n > 1)
+    flat = vram__ds3_new_gradient(s, part * vram__ds3_each(d));
+  single = all ? flat : vram__ds3_new_gradient(s, part * 4);
+  if (!all)
+    vram__ds_free(s, &flat);
+  vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
+  s->optim[0].numel = part;
+  s->optim[0].ndim = 1;
+  s->optim[0].size = d->group_part + group;
+  s->optim[0].dtype = VRAM_F32;
+  s->optim[0].rank = 0;
+  vram__optim_step_now(s, 1, 0);
+  vram__ds_free(s, &single);
+}
+
+/* complete_grad_norm_calculation_for_cpu_offload: what there is of it on the device. */
+static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k, first = 1;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.norms[k]) {
+      vram__ds_say(s, x, first ? "a8 b8 -a" : "a8 -a");
+      first = 0;
+    }
+  vram__ds_say(s, x, "c4 d4 -b a4 g1 -a h1 i1 j4 -g-h-i-j -d-c");
+  for (k = 0; k < d->ds.nparam; k++)
+    vram__ds_free(s, d->ds.norms + k);
+}
+
+/* all_gather of parameters that persist, not on a stream of its own */
+VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++) {
+    vram__ds3_param *p = d->at + k;
+    if (!p->persists)
+      continue;
+    if (d->ds.ranks > 1)
+      p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+    p->available = 1;
+    p->stream = 0;
+  }
+}
+
+/* DeepSpeedZeroOptimizer_Stage3.step */
+VRAM__FN void vram__ds3_optimize(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds_scalars x;
+  uint32_t k, before = d->ds.norm.slot;
+  vram__memory_zero(&x, sizeof x);
+  x.norm = 8;
+  for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
+    d->at[k].active = 0;
+    vram__ds3_release(s, k);
+  }
+  if (d->ds.offload) {
+    vram__ds3_norm_of_host(s, &x);
+    vram__ds3_gather_persistent(s);
+    return;
+  }
+  vram__ds3_norms(s, &x);
+  d->ds.norm.bytes = 8;
+  d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__ds3_group_step(s, &x, k);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__ds3_gather_persistent(s);
+  vram__ds_say(s, &x, "-m");
+  for (k = 0; k < d->ngroup; k++)
+    vram__ds_free(s, d->list + k);
+  vram__ds_free(s, &before);
+  s->r->optimizer_bytes += d->groups_part * 4;
+}
+
+/* >>parallel/deepspeed3    deepspeed.initialize with ZeRO stage 3 (deepspeed 0.19.8:
+   runtime/zero/stage3.py, partition_parameters.py, parameter_offload.py) */
+
+/* ---- before the run */
+
+static uint32_t vram__ds3_calls_room(const vram_graph *g) {
+  const vram_node *n;
+  uint32_t room = 0;
+  for (n = g->first; n; n = n->next)
+    if (n->nparam)
+      room += 2 + vram_node_recomputed(n);
+  return room;
+}
+
+static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o) {
+  const uint64_t each = sizeof(vram__ds_param) + sizeof(vram__ds3_param) +
+                        sizeof(vram__ds3_gather) + sizeof(int64_t) + 5 * sizeof(uint32_t);
+  const uint64_t again = o->ncheckpoint ? 2 : 1;
+  return sizeof(vram__ds3) + (uint64_t)g->nparam * each + 128 +
+         vram__ds3_calls_room(g) * again * (sizeof(vram__ds3_call) + sizeof(vram_node *));
+}
+
+static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_options *o) {
+  const char *why = vram__ds_refuses(g, o);
+  return why ? why
+         : o->parallel->offload_param && !o->parallel->offload_optimizer
+             ? "offload_param=cpu without offload_optimizer=cpu is not played"
+         : vram__adapt_prepares(g) ? "quantised weights under ZeRO stage 3 are not played"
+                                   : NULL;
+}
+
+static void vram__ds3_options(vram__step *s) {
+  if (s->o->parallel->bf16)
+    s->dtype = s->loaded = VRAM_BF16;
+  s->zero3_linear = 1; /* memory_efficient_linear */
+}
+
+/* Arrays behind the struct. */
+static void vram__ds3_arrays(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint32_t n = s->g->nparam, again = s->o->ncheckpoint ? 2 : 1;
+  d->call_room = d->active_room = vram__ds3_calls_room(s->g) * again;
+  d->group_part = (int64_t *)(void *)(d + 1);
+  d->ds.param = (vram__ds_param *)(void *)(d->group_part + n);
+  d->at = (vram__ds3_param *)(void *)(d->ds.param + n);
+  d->call = (vram__ds3_call *)(void *)(d->at + n);
+  d->active = (const vram_node **)(void *)(d->call + d->call_room);
+  d->gather = (vram__ds3_gather *)(void *)(d->active + d->active_room);
+  d->by_index = (uint32_t *)(void *)(d->gather + n);
+  d->list = d->by_index + n;
+  d->ds.by_leaf = d->list + n;
+  d->ds.member = d->ds.by_leaf + n;
+  d->ds.norms = d->ds.member + n;
+}
+
+static void vram__ds3_take_param(vram__ds3 *d, const vram_param *p, uint32_t *leaf,
+                                 uint64_t threshold) {
+  vram__ds_param *f = d->ds.param + d->ds.nparam;
+  vram__ds3_param *x = d->at + d->ds.nparam;
+  const uint64_t ranks = d->ds.ranks;
+  uint64_t begin;
+  f->p = p;
+  f->numel = p->d->numel;
+  f->leaf = VRAM__DS_NONE;
+  if (p->kind == VRAM__PARAM) {
+    f->leaf = (*leaf)++;
+    d->ds.by_leaf[f->leaf] = d->ds.nparam;
+  }
+  x->part = (f->numel + ranks - 1) / ranks;
+  begin = x->part * d->ds.rank < f->numel ? x->part * d->ds.rank : f->numel;
+  x->real = f->numel - begin < x->part ? f->numel - begin : x->part;
+  x->persists = f->numel <= threshold;
+  x->value = p->is_value;
+  d->by_index[p->index] = d->ds.nparam++;
+}
+
+/* _create_fp16_sub_groups */
+static void vram__ds3_groups(vram__ds3 *d, uint64_t most) {
+  uint64_t part = 0;
+  uint32_t k;
+  d->ngroup = 0;
+  for (k = 0; k < d->ds.nparam; k++)
+    if (d->ds.param[k].leaf != VRAM__DS_NONE) {
+      d->at[k].group = d->ngroup;
+      part += d->at[k].part;
+      d->groups_part += d->at[k].part;
+      d->group_part[d->ngroup] = (int64_t)part;
+      if (part >= most) {
+        d->ngroup++;
+        part = 0;
+      }
+    }
+  d->ngroup += part != 0;
+}
+
+static void vram__ds3_take(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const vram_parallel *o = s->o->parallel;
+  const vram_param *p;
+  uint32_t leaf = 0;
+  vram__ds3_arrays(s);
+  d->ds.stage = 3;
+  d->ds.ranks = o->dp;
+  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.dtype = s->dtype;
+  d->ds.overlap = o->overlap_comm;
+  d->ds.contiguous = o->contiguous_gradients;
+  d->ds.scatter = o->reduce_scatter;
+  d->ds.offload = o->offload_optimizer;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind != VRAM__BUFFER)
+      vram__ds3_take_param(d, p, &leaf, o->stage3_param_persistence_threshold);
+  vram__ds3_groups(d, o->sub_group_size ? o->sub_group_size : 1);
+}
+
+/* What stays: shards, the optimizer's copy in fp32, the bucket, the gradients' parts, and what
+   nobody sees. */
+typedef struct vram__ds3_kept {
+  uint64_t bytes;
+  uint8_t cat;
+} vram__ds3_kept;
+
+enum { VRAM__DS3_KEPT = 6 };
+
+static void vram__ds3_stays(const vram__step *s, vram__ds3_kept *k) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype), part = d->groups_part;
+  const uint64_t bucket = vram__product_or_overflow(s->o->parallel->reduce_bucket_size, each);
+  k[0].bytes = d->ds.offload ? 0 : 1; /* inf_or_nan_tracker */
+  k[1].bytes = 4;                     /* what barriers reduce */
+  k[2].bytes = s->o->parallel->offload_param ? 0 : part * each;
+  k[3].bytes = d->ds.offload ? 0 : part * 4;
+  k[4].bytes = d->ds.contiguous ? bucket : 0;
+  k[5].bytes = d->ds.offload ? 0 : part * each;
+  k[0].cat = k[1].cat = VRAM_CATEGORY_OTHER;
+  k[2].cat = VRAM_CATEGORY_PARAMS;
+  k[3].cat = VRAM_CATEGORY_OPTIMIZER;
+  k[4].cat = k[5].cat = VRAM_CATEGORY_GRADIENTS;
+}
+
+static void vram__ds3_begin(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  uint32_t k;
+  for (k = 0; k < s->g->nparam; k++)
+    d->gather[k].left = 0;
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->at[k].gather = d->at[k].active = 0;
+    d->ds.norms[k] = 0;
+  }
+  d->ds.nmember = 0;
+  d->ds.elements = 0;
+  s->leaf.accumulated = vram__ds3_accumulated;
+  s->leaf.largest = d->groups_part * each;
+  s->r->params_bytes = d->groups_part * each;
+  if (s->o->parallel->offload_optimizer)
+    s->r->pinned_bytes += d->groups_part * (4 + each);
+  if (s->o->parallel->offload_param)
+    s->r->pinned_bytes += d->groups_part * each;
+}
+
+/* ---- the constructor */
+
+static uint32_t vram__ds3_whole(vram__step *s, uint32_t k, int padded) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t numel = padded ? d->at[k].part * d->ds.ranks : d->ds.param[k].numel;
+  return vram__ds_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+}
+
+/* Module.to(device), and a shard of each parameter in its place */
+static void vram__ds3_shard(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  const int stay = !s->o->parallel->offload_param;
+  const vram_param *p;
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++)
+    d->ds.norms[k] = vram__ds3_whole(s, k, 0);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+  for (k = 0; k < d->ds.nparam; k++) {
+    d->list[k] = stay ? vram__ds_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
+    vram__ds_free(s, d->ds.norms + k);
+  }
+}
+
+/* _create_fp32_partitions: each group's is cast, and copied. */
+static void vram__ds3_masters(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i, cast = 0;
+  for (i = 0; i < d->ngroup; i++) {
+    const uint64_t bytes = (uint64_t)d->group_part[i] * 4;
+    if (d->ds.dtype != VRAM_F32)
+      cast = vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__ds_free(s, &cast);
+  }
+}
+
+static void vram__ds3_construct(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_kept kept[VRAM__DS3_KEPT];
+  uint64_t most = 0;
+  uint32_t i, k;
+  vram__ds3_take(s);
+  vram__ds3_stays(s, kept);
+  vram__ds3_shard(s);
+  if (kept[0].bytes)
+    vram__ds_new(s, kept[0].bytes, kept[0].cat);
+  i = vram__ds_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
+  vram__ds_new(s, kept[1].bytes, kept[1].cat);
+  vram__ds_free(s, &i);
+  for (k = 0; k < d->ds.nparam; k++) /* defragment */
+    if (d->ds.param[k].leaf != VRAM__DS_NONE)
+      vram__ds_free(s, d->list + k);
+  if (s->replay && !s->replay->taping && kept[2].bytes)
+    vram_pool_empty_cache(&s->replay->pool);
+  vram__ds_new(s, kept[2].bytes, kept[2].cat);
+  if (!d->ds.offload) {
+    vram__ds3_masters(s);
+    for (i = 0; i < d->ngroup; i++)
+      most = (uint64_t)d->group_part[i] > most ? (uint64_t)d->group_part[i] : most;
+  }
+  vram__ds_briefly(s, 1); /* barriers, and between them the gradient of a group */
+  if (most)
+    vram__ds_briefly(s, most * 4);
+  vram__ds_briefly(s, 1);
+  vram__ds_new(s, kept[4].bytes, kept[4].cat);
+  vram__ds_new(s, kept[5].bytes, kept[5].cat);
+  for (k = 0; k < d->ds.nparam && d->ds.ranks > 1; k++) { /* create_reduce_and_remove_grad_hooks */
+    uint32_t whole, mine = 0;
+    if (d->ds.param[k].leaf == VRAM__DS_NONE)
+      continue;
+    whole = vram__ds3_whole(s, k, 1);
+    if (!kept[2].bytes)
+      mine = vram__ds_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+    vram__ds_free(s, &mine);
+    vram__ds_free(s, &whole);
+  }
+  vram__ds3_begin(s);
+}
+
+/* Bytes that have been there since the constructor. */
+static void vram__ds3_there(vram__step *s, uint64_t bytes, uint8_t cat) {
+  vram__bytes_grow_and_shrink(s, bytes, vram__block_bytes(bytes), bytes > VRAM_SMALL_POOL_BYTES,
+                              cat);
+}
+
+static void vram__ds3_restore(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__ds3_kept kept[VRAM__DS3_KEPT];
+  const uint64_t each = vram__dtype_size(d->ds.dtype);
+  const vram_param *p;
+  uint32_t i, k;
+  vram__ds3_stays(s, kept);
+  for (i = 0; i < VRAM__DS3_KEPT; i++)
+    if (i != 3)
+      vram__ds3_there(s, kept[i].bytes, kept[i].cat);
+  for (i = 0; i < d->ngroup && kept[3].bytes; i++)
+    vram__ds3_there(s, (uint64_t)d->group_part[i] * 4, kept[3].cat);
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__BUFFER)
+      vram__ds3_there(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+  for (k = 0; k < d->ds.nparam; k++) {
+    vram__ds3_param *x = d->at + k;
+    vram__ds_kept again;
+    if (d->ds.param[k].leaf == VRAM__DS_NONE && kept[2].bytes)
+      vram__ds3_there(s, x->part * each, VRAM_CATEGORY_PARAMS);
+    x->available = x->persists;
+    x->whole = 0;
+    if (!x->persists || d->ds.ranks == 1)
+      continue;
+    again.bytes = x->part * d->ds.ranks * each;
+    again.block = x->block;
+    vram__ds_keep_again(s, &again, VRAM_CATEGORY_PARAMS);
+    x->whole = again.slot;
+    x->stream = 0;
+  }
+  vram__ds_keep_again(s, &d->ds.norm, VRAM_CATEGORY_OTHER);
+  vram__ds3_begin(s);
+}
+
+static void vram__ds3_lasts(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ds.nparam; k++)
+    d->at[k].block = d->at[k].whole ? vram__slot_at(s, d->at[k].whole)->block : 0;
+  vram__ds_keep_block(s, &d->ds.norm);
+}
+
+/* ---- a step */
+
+static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
+
+/* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
+static void vram__ds3_backward(vram__step *s, vram__tensor loss) {
+  vram__ds3 *d = vram__ds3_of(s);
+  vram__tensor part = vram__ds_scaled(s, loss), scaled = vram__ds_scaled(s, part);
+  if (!s->failed)
+    vram__backward(s, scaled);
+  if (!s->failed) {
+    if (d->pending)
+      vram__ds3_leftovers(s);
+    vram__ds3_reduce(s);
+    vram__ds3_leftovers(s);
+  }
+  vram__tensor_release(s, scaled);
+  vram__tensor_release(s, part);
+}
+
+/* One for each group; their steps are made one after the other. */
+static uint32_t vram__ds3_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  const vram__ds3 *d = vram__ds3_of(s);
+  uint32_t i;
+  (void)with_grad;
+  for (i = 0; i < d->ngroup && !d->ds.offload; i++) {
+    p[i].numel = (uint64_t)d->group_part[i];
+    p[i].ndim = 1;
+    p[i].size = d->group_part + i;
+    p[i].dtype = VRAM_F32;
+    p[i].rank = 0;
+  }
+  return d->ds.offload ? 0 : d->ngroup;
+}
+
+VRAM__FN void vram__ds3_hooks(vram__wrapper *w) {
+  w->bytes = vram__ds3_bytes;
+  w->refuses = vram__ds3_refuses;
+  w->options = vram__ds3_options;
+  w->put = vram__ds_put;
+  w->construct = vram__ds3_construct;
+  w->restore = vram__ds3_restore;
+  w->lasts = vram__ds3_lasts;
+  w->forward_begin = vram__ds3_reset;
+  w->forward_end = vram__ds3_forward_end;
+  w->node_begin = vram__ds3_node_begin;
+  w->node_end = vram__ds3_node_end;
+  w->record = vram__ds3_record;
+  w->recorded = vram__ds3_recorded;
+  w->backward = vram__ds3_backward;
+  w->optim_params = vram__ds3_optim_params;
+  w->optimize = vram__ds3_optimize;
 }
 
 /* >>parallel/nccl    what NCCL allocates of a device beside PyTorch */
@@ -44766,9 +49726,9 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
 enum {
-  VRAM__NCCL_NODE = 8,   /* ranks of a node */
-  VRAM__NCCL_OTHERS = 5, /* of a channel: the ring's next one; the tree's, which may be others: one
-                            above and three below (NCCL_MAX_TREE_ARITY) */
+  VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
+  VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
+                            (NCCL_MAX_TREE_ARITY) */
   VRAM__NCCL_NET_CHANNELS = 2 /* to a peer of another node: NCCL_NCHANNELS_PER_NET_PEER */
 };
 
@@ -44808,8 +49768,10 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
-    b.upper += l->most * vram__nccl_least(ranks - 1, VRAM__NCCL_OTHERS) * VRAM__NCCL_PAIR_MOST +
-               (l->nvls ? l->most : 0) * sharp;
+    b.upper +=
+        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+                                 : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
+        (l->nvls ? l->most : 0) * sharp;
   }
   if (uses & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS)) {
     const int all = (uses & VRAM_NCCL_ALL_TO_ALL) != 0;
@@ -44861,6 +49823,334 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
         sum.upper,
         vram_nccl_communicator_bytes(o->cc, vram_parallel_world(p), VRAM_NCCL_COLLECTIVES).upper);
   return sum;
+}
+
+/* >>parallel/classes    ranks that are equal by construction */
+
+/* Where torch.chunk cuts along an axis, ranks have the same part from one boundary to the next: the
+   first `size / part` a whole one, one the rest, those behind it nothing. */
+typedef struct vram__bounds_of_ranks {
+  uint32_t *at; /* where a class begins, in order; the first is 0 */
+  uint32_t count, cap, ranks;
+} vram__bounds_of_ranks;
+
+static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
+  uint32_t i = b->count;
+  if (rank >= b->ranks)
+    return;
+  while (i && b->at[i - 1] > rank)
+    i--;
+  if ((i && b->at[i - 1] == rank) || b->count == b->cap)
+    return;
+  VRAM_ASSERT(b->count < b->cap);
+  for (uint32_t k = b->count++; k > i; k--)
+    b->at[k] = b->at[k - 1];
+  b->at[i] = (uint32_t)rank;
+}
+
+static void vram__boundaries_of(vram__bounds_of_ranks *b, int64_t size) {
+  const uint64_t n = size > 0 ? (uint64_t)size : 0;
+  const uint64_t part = n ? vram__div_up_u64(n, b->ranks) : 1;
+  if (n % b->ranks == 0)
+    return;
+  vram__boundary_put(b, n / part);
+  vram__boundary_put(b, n / part + (n % part != 0));
+}
+
+static void vram__boundaries_begin(vram__bounds_of_ranks *b, uint32_t *at, uint32_t cap,
+                                   uint32_t ranks) {
+  b->at = at;
+  b->cap = cap;
+  b->count = 0;
+  b->ranks = ranks ? ranks : 1;
+  vram__boundary_put(b, 0);
+}
+
+static int vram__param_is_cut(const vram_param *p) { return p->kind != VRAM__BUFFER && p->d->ndim; }
+
+/* Two for each parameter and axis that is looked at. */
+static uint64_t vram__boundaries_room(const vram_graph *g) { return (uint64_t)g->nparam * 4 + 2; }
+
+/* ---- ZeroRedundancyOptimizer ---- */
+
+/* distributed/optim/zero_redundancy_optimizer.py: _partition_parameters gives whole parameters, the
+   largest first, to the rank that has the fewest elements so far, the lowest of several. Ranks are
+   in a heap of these two. */
+typedef struct vram__partition {
+  uint64_t elements, hash; /* hash: of what it has, in order */
+  uint32_t rank;
+} vram__partition;
+
+static int vram__partition_before(const vram__partition *a, const vram__partition *b) {
+  return a->elements != b->elements ? a->elements < b->elements : a->rank < b->rank;
+}
+
+static void vram__partition_sink(vram__partition *heap, uint32_t n) {
+  const vram__partition moved = heap[0];
+  uint32_t i = 0, k;
+  for (; (k = 2 * i + 1) < n; i = k) {
+    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (!vram__partition_before(heap + k, &moved))
+      break;
+    heap[i] = heap[k];
+  }
+  heap[i] = moved;
+}
+
+static uint64_t vram__param_hash(const vram_param *p, uint64_t before) {
+  uint64_t h = vram__mix(before + p->dtype + UINT64_C(0x9e3779b97f4a7c15));
+  uint32_t i;
+  for (i = 0; i < p->d->ndim; i++)
+    h = vram__mix(h + (uint64_t)p->d->v[i] + 1);
+  return h;
+}
+
+/* Trainable parameters, largest first, those of a size in order; how many. */
+static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **list) {
+  const vram_param *p;
+  uint32_t n = 0, width, i;
+  const vram_param **from = list, **to = list + g->nparam;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM)
+      list[n++] = p;
+  for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
+    const vram_param **swap = from;
+    for (i = 0; i < n; i += 2 * width) {
+      const uint32_t middle = i + width < n ? i + width : n,
+                     end = middle + width < n ? middle + width : n;
+      uint32_t a = i, b = middle, k;
+      for (k = i; k < end; k++)
+        to[k] = a < middle && (b >= end || from[a]->d->numel >= from[b]->d->numel) ? from[a++]
+                                                                                   : from[b++];
+    }
+    from = to;
+    to = swap;
+  }
+  for (i = 0; i < n && from != list; i++)
+    list[i] = from[i];
+  return n;
+}
+
+static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
+  return (uint64_t)g->nparam * 2 * sizeof(vram_param *) + ranks * (uint64_t)sizeof(vram__partition);
+}
+
+/* ---- */
+
+/* Ranks of the wrapper of which each may differ, or only where rows end. */
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
+
+static vram__differ vram__wrapper_differs(const vram_parallel *p) {
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
+}
+
+VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
+  uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
+    n += vram__partition_room(g, p->dp);
+  return n;
+}
+
+/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
+   first cp's rank dp. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
+  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+}
+
+typedef struct vram__class_list {
+  vram_rank_class *at;
+  uint32_t count, cap;
+} vram__class_list;
+
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks,
+                            uint64_t elements) {
+  if (list->count < list->cap) {
+    vram_rank_class *c = list->at + list->count;
+    c->rank = first;
+    c->last = last;
+    c->ranks = ranks;
+    c->elements = elements;
+  }
+  list->count++;
+}
+
+/* Elements of the rows that a rank has of all parameters. */
+static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, uint32_t dp) {
+  const vram_param *q;
+  uint64_t sum = 0;
+  for (q = g->param_first; q; q = q->next) {
+    const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
+    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
+    if (q->kind == VRAM__PARAM)
+      sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
+                                                       : q->d->numel;
+  }
+  return sum;
+}
+
+static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
+                                  uint64_t others, vram__class_list *list) {
+  vram__bounds_of_ranks b;
+  const vram_param *q;
+  uint32_t i;
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
+    for (q = g->param_first; q; q = q->next)
+      if (vram__param_is_cut(q))
+        vram__boundaries_of(&b, q->d->v[0]);
+  for (i = 0; i < b.count; i++) {
+    const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
+                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
+  }
+}
+
+static int vram__partitions_alike(const vram__partition *a, const vram__partition *b) {
+  return a->hash == b->hash && a->elements == b->elements;
+}
+
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
+  vram__partition t;
+  for (i = 0; i < n; i++) {
+    heap[0].elements += param[i]->d->numel;
+    heap[0].hash = vram__param_hash(param[i], heap[0].hash);
+    vram__partition_sink(heap, p->dp);
+  }
+  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+    while (heap[i].rank != i) {
+      t = heap[heap[i].rank];
+      heap[heap[i].rank] = heap[i];
+      heap[i] = t;
+    }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
+  for (i = 0; i < p->dp; i++) {
+    uint64_t alike = 0;
+    uint32_t last = i;
+    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
+      first++;
+    if (first < i)
+      continue;
+    for (k = i; k < p->dp; k++)
+      if (vram__partitions_alike(heap + k, heap + i)) {
+        alike++;
+        last = k;
+      }
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others,
+                    heap[i].elements);
+  }
+}
+
+VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
+                                           void *scratch, uint64_t bytes, vram_rank_class *list,
+                                           uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  vram__class_list to;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(g, p))
+    return VRAM_ERR_MEMORY;
+  if (vram_parallel_world(p) > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  scratch = (uint8_t *)scratch + skip;
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
+    vram__classes_by_partition(g, p, scratch, others, &to);
+  else
+    vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
+                                               void *scratch, uint64_t bytes, vram_rank_class *list,
+                                               uint32_t cap, uint32_t *count) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const uint64_t world = vram_parallel_world(p);
+  const uint32_t stages = p->pp ? p->pp : 1;
+  const vram_param *q;
+  vram__bounds_of_ranks b;
+  vram__class_list to;
+  uint32_t i, stage;
+  *count = 0;
+  if (bytes < vram_parallel_classes_bytes(whole, p))
+    return VRAM_ERR_MEMORY;
+  if (world > UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  vram__boundaries_begin(&b, (uint32_t *)(void *)((uint8_t *)scratch + skip),
+                         (uint32_t)vram__boundaries_room(whole), p->tp);
+  for (q = whole->param_first; q; q = q->next)
+    for (i = 0; vram__param_is_cut(q) && q->d->ndim > 1 && i < 2; i++)
+      vram__boundaries_of(&b, q->d->v[i]);
+  to.at = list;
+  to.count = 0;
+  to.cap = cap;
+  for (stage = 0; stage < stages; stage++)
+    for (i = 0; i < b.count; i++) {
+      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+      const uint32_t first = (uint32_t)(world / stages * stage);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
+    }
+  *count = to.count;
+  return VRAM_OK;
 }
 
 #endif /* VRAM_NO_STEP */
@@ -49067,6 +54357,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.parallel = NULL; /* what wraps the step is no part of a stage */
   t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);
@@ -76976,6 +82267,46 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
   return len > n && vram__text_equal(name + len - n, with, n);
 }
 
+/* Weights that only some architectures have: what their names begin with, and who has them, a space
+   behind each. Of the others each may be anywhere: with one that its layer does not take, llama.cpp
+   loads no file ("wrong number of tensors"). */
+static const struct {
+  const char *begins, *has;
+} vram__known_of[] = {
+    {"time_mix_", "rwkv6 rwkv6qwen2 rwkv7 arwkv7 "},
+    {"channel_mix_", "rwkv6 rwkv7 "},
+    {"altup_", "gemma3n "},
+    {"laurel_", "gemma3n "},
+    {"vis_", "cogvlm "},
+    {"cross_attn_", "t5 "},
+    {"shortconv.", "lfm2 lfm2moe "},
+    {"ffn_latent_", "nemotron_h_moe "},
+    {"indexer.", "deepseek32 glm-dsa "},
+    {"ssm_ba", "qwen3next "},
+    {"ssm_f_", "kimi-linear "},
+    {"ssm_g_", "kimi-linear "},
+    {"ssm_", "falcon-h1 qwen3next qwen35 qwen35moe plamo2 mamba mamba2 jamba nemotron_h"
+             " nemotron_h_moe granitehybrid kimi-linear "},
+};
+
+static int vram__known_is_of(const vram__llama *m, const char *name, uint32_t len) {
+  for (size_t i = 0; i < sizeof vram__known_of / sizeof *vram__known_of; i++) {
+    const char *at = vram__known_of[i].has;
+    const uint32_t n = vram__text_len(vram__known_of[i].begins);
+    if (len < n || !vram__text_equal(name, vram__known_of[i].begins, n))
+      continue;
+    for (; *at; at++) {
+      const char *const word = at;
+      while (*at != ' ')
+        at++;
+      if ((uint32_t)(at - word) == m->arch_len && vram__text_equal(word, m->arch, m->arch_len))
+        return 1;
+    }
+    return 0;
+  }
+  return 1;
+}
+
 /* "blk.N.NAME", N below that of the layers that are computed. */
 static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
@@ -76994,6 +82325,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
     return 1;
   name += i + 1;
   len = len > i + 1 ? len - i - 1 : 0;
+  if (!vram__known_is_of(m, name, len))
+    return 0;
   if (vram__known_ends(name, len, ".weight"))
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))

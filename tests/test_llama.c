@@ -758,6 +758,9 @@ static void test_known(void) {
   EQUAL(known("llama", "blk.0.attn_q.scale"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.0.attn_sinks.bias"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "output.scale"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "blk.0.time_mix_w0.weight"), VRAM_LLAMA_FLOOR); /* of another architecture */
+  EQUAL(known("granite", "blk.0.ssm_a"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("qwen3", "blk.0.vis_gate.weight"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.1.another.weight"),
         VRAM_LLAMA_EXACT); /* of no layer that is computed */
   EQUAL(known("llama", "blk.0.ffn_gate_inp.weight"), VRAM_LLAMA_FLOOR); /* without experts */
