@@ -166,6 +166,7 @@ static void classes_of_worlds(void) {
   every_rank(odd, "ds1=3");
   every_rank(odd, "ds2=7");
   every_rank(odd, "ds1=5,round_robin_gradients=1");
+  EQUAL(every_rank(odd, "ds3=5"), 1);
 }
 
 int main(void) {

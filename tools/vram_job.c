@@ -489,7 +489,9 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
   if (j->spec) {
     const size_t n = strlen(to);
-    snprintf(to + n, cap - n, " parallel %s rank %" PRIu32, j->spec, j->at_rank);
+    snprintf(to + n, cap - n, " parallel %s", j->spec);
+    if (!j->every_way)
+      snprintf(to + strlen(to), cap - strlen(to), " rank %" PRIu32, j->at_rank);
   }
 }
 
@@ -783,13 +785,17 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   if (status)
     return status;
   if (j->checkpoint) {
-    uint32_t n;
-    if (vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+    const int units = j->spec && j->parallel.wrapper == VRAM_WRAPPER_FSDP2 && j->o.by_keyword;
+    uint32_t n = units ? vram_graph_unit_ranges(&l->g, j->parallel.units, NULL, 0) : 0;
+    if (!units && vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
       return cmd_bad(err.text, NULL, NULL);
     l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
     if (!l->ranges)
       return cmd_no_memory();
-    vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    if (units) /* --checkpoint layers: a wrapper inside each of them */
+      j->o.ncheckpoint = vram_graph_unit_ranges(&l->g, j->parallel.units, l->ranges, n);
+    else
+      vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
   }
   if (j->automatic) {

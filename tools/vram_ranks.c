@@ -102,7 +102,8 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
   cmd_progress("vram: playing ranks", 0);
   status = place_load(j, text, len, 0, t);
   if (!status)
-    status = ranks_classes(&t->l.g, &j->parallel, 1, &places, &nplace);
+    status = ranks_classes(j->parallel.tp > 1 ? &t->l.whole : &t->l.g, &j->parallel, 1, &places,
+                           &nplace);
   for (i = 0; i < nplace && !status; i++) {
     if (places[i].rank + 1 != t->place)
       status = place_load(j, text, len, places[i].rank, t);
@@ -183,26 +184,6 @@ static void print_rows(const job *j, const rank_table *t) {
   }
 }
 
-uint64_t ranks_sent(const vram_report *r) {
-  uint64_t sum = 0;
-  int i;
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    sum += r->communication[i].sent;
-  return sum;
-}
-
-static void print_communication(const vram_report *r) {
-  int i, n = 0;
-  if (!ranks_sent(r))
-    return;
-  printf("communication, sent in a step: %s (", cmd_human(ranks_sent(r)));
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    if (r->communication[i].sent)
-      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
-             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
-  printf(")\n");
-}
-
 static void print_ranks(const job *j, const rank_table *t) {
   const rank_row *full = t->row + t->fullest;
   char place[64];
@@ -217,7 +198,7 @@ static void print_ranks(const job *j, const rank_table *t) {
          full->of.rank, *place ? " (" : "", place, *place ? ")" : "",
          vram_phase_name(full->report.peak_phase), *full->peak_node ? " at " : "", full->peak_node,
          cmd_human(full->report.device_bytes.lower), cmd_human(full->report.device_bytes.upper));
-  print_communication(&full->report);
+  print_sent(&full->report);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, full->fits ? "fits" : "DOES NOT FIT",
            cmd_plain, cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");

@@ -114,6 +114,8 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
 
 /* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
 static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
+                    s->o->parallel ? s->o->parallel->tp : 0);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
@@ -143,6 +145,8 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
+                    (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);
@@ -178,6 +182,8 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
 
 static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
                                                 int64_t ranks) {
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, vram__dims_bytes_of(x.d, x.dt),
+                    (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
 }
 

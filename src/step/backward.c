@@ -51,7 +51,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -114,12 +114,41 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -133,8 +162,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -142,6 +172,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))

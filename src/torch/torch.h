@@ -86,6 +86,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -949,7 +950,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -985,8 +986,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
