@@ -1902,6 +1902,7 @@
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -3823,6 +3824,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
+
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
+   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -13535,6 +13541,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -14398,7 +14405,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -14434,8 +14441,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
@@ -36268,6 +36275,8 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
 
 /* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
 static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
+                    s->o->parallel ? s->o->parallel->tp : 0);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
@@ -36297,6 +36306,8 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
+                    (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);
@@ -36332,6 +36343,8 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
 
 static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
                                                 int64_t ranks) {
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, vram__dims_bytes_of(x.d, x.dt),
+                    (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
 }
 
@@ -39387,7 +39400,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -39450,12 +39463,41 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -39469,8 +39511,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -39478,6 +39521,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
@@ -39719,6 +39766,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   s->name_of[n->out[0].index] = r;
 }
 
+/* What goes into a unit is an output of RegisterPostBackwardFunction, which gives it as it is. */
+static VRAM__COLD void vram__refuse_unit_input(vram__step *s, const vram_node *n, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && vram__grad_fn_at(s, fn)->kind == VRAM__K_unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "Output of RegisterPostBackwardFunction is a view and is being modified "
+                      "inplace: fully_shard hands what goes into a unit on as it is");
+}
+
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
@@ -39738,6 +39793,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
     vram__refuse_overlap(s, x[0].d);
+  if ((n->flags & VRAM__INPLACE) && s->outside && vram__storage_writes(n))
+    vram__refuse_unit_input(s, n, before.fn);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
@@ -46642,6 +46699,24 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   return run;
 }
 
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    vram__unit_run run = vram__units_run(g, units, n);
+    const vram_node *last = run.first;
+    for (n = run.first; n != run.last->next; n = n->next)
+      last = n->op < VRAM_OP_COUNT ? n : last;
+    if (run.is_unit && count < cap) {
+      list[count].first = run.first;
+      list[count].last = last;
+    }
+    count += run.is_unit;
+  }
+  return count;
+}
+
 /* >>parallel/fsdp    what fully_shard keeps */
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
@@ -47047,6 +47122,19 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
+/* A checkpointed part lies in a unit, or between two: what begins from `at` on ends before `next`.
+ */
+static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
+                                    const vram_node *next) {
+  for (; at < behind && next; at = s->call.range[at].behind)
+    if (s->call.range[at].last->index >= next->index) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->call.range[at].first,
+                        "a checkpointed part that goes over units of fully_shard is not played "
+                        "(expected parts inside units: --checkpoint layers)");
+      return;
+    }
+}
+
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = s->g->first, *next;
@@ -47055,6 +47143,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
+    vram__fsdp_check_ranges(s, at, behind, next);
+    if (s->failed)
+      return;
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
@@ -47072,12 +47163,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE) {
-      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
-      s->leaf.at[d->param[i].leaf].dt = dt;
-    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -47113,11 +47198,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l)
-      continue;
-    l->dt = wait;
-    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
-      l->dt = own;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
+    if (l)
+      l->grad_dt = dt;
   }
 }
 
@@ -47727,6 +47811,11 @@ static const char *vram__fsdp_refuses_param(const vram_param *p) {
              : NULL;
 }
 
+static int vram__fsdp_fuses(vram_optimizer optimizer) {
+  return optimizer == VRAM_OPTIM_adam || optimizer == VRAM_OPTIM_adamw ||
+         optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
@@ -47736,8 +47825,13 @@ static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_optio
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
       o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (vram__optim_flags(o) & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_PROJECTS | VRAM__OPTIM_IN_BACKWARD))
+    return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+    return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
+           "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   if (vram__fsdp_mixes_statistics(g, o))
@@ -48816,6 +48910,8 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->done = 0;
   g->left = n;
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
+                    part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
   if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {
@@ -49153,10 +49249,12 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
   uint64_t part = 0;
   uint32_t i, n, flat;
-  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
-    return 0;
   for (i = 0; i < d->ds.nmember; i++)
     part += d->at[d->ds.member[i]].part;
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, part * d->ds.ranks * vram__ds3_each(d),
+                    d->ds.ranks);
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
@@ -49321,8 +49419,11 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
       continue;
-    if (d->ds.ranks > 1)
+    if (d->ds.ranks > 1) {
       p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
+                        d->ds.ranks);
+    }
     p->available = 1;
     p->stream = 0;
   }
@@ -49345,6 +49446,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     return;
   }
   vram__ds3_norms(s, &x);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
   d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)
@@ -50443,7 +50545,8 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
+  vram__solve_graph g, cut;   /* cut: what one rank has of g, with step.parallel */
+  vram__solve_graph other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -50501,6 +50604,20 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
+/* What is played: the whole graph, or that of one rank. */
+static const vram_graph *vram__solve_played(const vram__solver *v) {
+  const vram_parallel *p = v->o->step.parallel;
+  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+}
+
+static int vram__solve_cut(vram__solver *v) {
+  const uint64_t need = vram_parallel_cut_bytes(&v->g.graph);
+  if (vram__solve_room(v, &v->cut.mem, &v->cut.bytes, need))
+    vram_parallel_cut(&v->g.graph, v->o->step.parallel, &v->cut.graph, v->cut.mem, v->cut.bytes,
+                      &v->error);
+  return vram__solve_kind(v);
+}
+
 /* The text with the dims set. */
 static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
   const vram_solve_options *o = v->o;
@@ -50536,6 +50653,8 @@ static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
   int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  if (kind == VRAM__FITS && vram__solve_played(v) != &v->g.graph)
+    kind = vram__solve_cut(v);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
   batch[2] = o->dry_run_batch;
@@ -50560,25 +50679,26 @@ static void vram__solve_set(vram__solver *v, int64_t value) {
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
  */
 static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  const vram_graph *g = vram__solve_played(v);
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
   v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -50610,11 +50730,13 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        vram_step_bytes(vram__solve_played(v), &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
+  if (vram__replay_runs_within(vram__solve_played(v), &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(vram__solve_played(v), &o), &s,
+                               &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -51095,6 +51217,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
   vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, &v.cut);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
   vram__solve_graph_free(&v, v.other + 2);
