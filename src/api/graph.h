@@ -84,6 +84,7 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_expert : 1;  /* of experts that other ranks do not have */
   uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
   uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
@@ -155,7 +156,7 @@ typedef struct vram_graph {
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
-  vram_error error;     /* the first error; sticky */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */

@@ -180,7 +180,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */

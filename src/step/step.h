@@ -88,7 +88,8 @@ typedef struct vram__wrapper {
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(), */
+  uint8_t clips;                     /* and gradients are clipped there */
   void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
