@@ -2408,8 +2408,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
   X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
-  X(custom)
+  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
+  X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2540,6 +2540,7 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_expert : 1;  /* of experts that other ranks do not have */
   uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
   uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
@@ -2611,7 +2612,7 @@ typedef struct vram_graph {
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
-  vram_error error;     /* the first error; sticky */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -9121,7 +9122,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
@@ -10007,9 +10011,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
-    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
-                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
-                                       : bytes);
+    vram__total_add(&o->trainable,
+                    p->is_dtensor && p->d->numel
+                        ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                        : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -10120,7 +10125,9 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
+                  (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
 }
@@ -10250,7 +10257,7 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS], **x = few;
   vram_node *n;
   if (g->error.code)
     return NULL;
@@ -10259,6 +10266,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
                      names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
+  if (nin > VRAM__FEW_INPUTS)
+    x = (vram_value **)vram__graph_take(g, nin * (uint64_t)sizeof *x);
+  if (!x)
+    return NULL;
   for (r.nin = 0; r.nin < nin; r.nin++) {
     x[r.nin] = in[r.nin];
     if (!x[r.nin]) {
@@ -12459,11 +12470,32 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* How many words there may be behind the current one. */
+static uint64_t vram__words_left(const vram__parser *p) {
+  uint64_t n = 1;
+  const char *at;
+  for (at = p->at; at < p->end; at++)
+    n += *at == ' ' || *at == '\t';
+  return n;
+}
+
+/* Inputs are more than a few: their list goes to the graph's memory. */
+static int vram__inputs_move(vram__parser *p, vram__request *r) {
+  const uint64_t left = vram__words_left(p), most = VRAM__MAX_INPUTS;
+  const uint64_t room = left < most - r->nin ? r->nin + left : most;
+  vram_value **const all = (vram_value **)vram__graph_take(p->g, room * sizeof *all);
+  if (!all)
+    return vram__parse_located(p, p->token.text);
+  vram__memory_copy(all, r->in, r->nin * sizeof *all);
+  r->in = all;
+  return 1;
+}
+
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -12473,7 +12505,7 @@ static int vram__op_line(vram__parser *p) {
   keys.count = 0;
   keys.room = 1000;
   r.op = vram__op_named(p, name);
-  r.in = in;
+  r.in = few;
   r.nin = 0;
   r.keys = &keys;
   if (r.op == VRAM_OP_COUNT)
@@ -12492,8 +12524,10 @@ static int vram__op_line(vram__parser *p) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
     if (r.nin == VRAM__MAX_INPUTS)
       return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
-    in[r.nin] = vram__parse_value(p, p->token);
-    if (!in[r.nin++])
+    if (r.nin == VRAM__FEW_INPUTS && !vram__inputs_move(p, &r))
+      return 0;
+    r.in[r.nin] = vram__parse_value(p, p->token);
+    if (!r.in[r.nin++])
       return 0;
   }
   return vram__parse_node(p, &r, names, name.text, &n);
@@ -20782,7 +20816,7 @@ VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_W
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
 VRAM__OP(parameter, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__PARAM,
-         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen parallel");
 VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__BUFFER,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
 
@@ -36282,6 +36316,19 @@ static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
          vram__node_out_dims(n, 1, x, n->in[0]->dtype);
 }
 
+/* Rows in equal parts to all ranks, as many from them; the second output is what is read. */
+static int vram__shape_all_to_all(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "all_to_all gives its result and what it reads");
+  if (!x->ndim || x->v[0] % VRAM__INT(n, ranks, 1))
+    return vram__node_error(g, n, "rows that the ranks do not divide");
+  return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
 /* The shard of one rank. */
 static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -36481,6 +36528,21 @@ static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram_
   to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
 }
 
+/* all_to_all_single_autograd with equal parts */
+static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[1] = vram__tensor_contiguous(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, in);
+  vram__tensor_release(s, in);
+}
+
 /* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
 static void vram__forward_shard(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
@@ -36658,13 +36720,14 @@ VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, n
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
          NONE, 0, 0, "ranks! dim!");
+VRAM__OP(all_to_all, "", 1, 1, all_to_all, SAME, none, all_to_all, all_to_all, none, NONE, 0, 0,
+         "ranks!");
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(
-    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
-    0, VRAM__OP_OWNS,
-    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
+         NONE, 0, VRAM__OP_OWNS,
+         "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
 
@@ -37462,7 +37525,8 @@ typedef struct vram__wrapper {
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(), */
+  uint8_t clips;                     /* and gradients are clipped there */
   void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
@@ -39539,11 +39603,81 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* What comes first of two edges in PyTorch's queue (engine.cpp, CompareNodeTaskTime): a leaf, then
+   the record that was made last. */
+static inline int vram__edge_before(const vram__edge *a, const vram__edge *b) {
+  return (a->fn & VRAM__LEAF) ? !(b->fn & VRAM__LEAF) : !(b->fn & VRAM__LEAF) && a->fn > b->fn;
+}
+
+/* std::__push_heap: `it` goes up from a hole. */
+static void vram__heap_up(const vram__edge **heap, uint32_t hole, const vram__edge *it) {
+  while (hole && vram__edge_before(it, heap[(hole - 1) / 2])) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = it;
+}
+
+/* std::pop_heap of n: the first one goes, returned. */
+static const vram__edge *vram__heap_pop(const vram__edge **heap, uint32_t n) {
+  const vram__edge *const first = heap[0], *const last = heap[n - 1];
+  uint32_t hole = 0, child;
+  n--;
+  while ((child = 2 * hole + 2) < n) { /* std::__adjust_heap */
+    if (vram__edge_before(heap[child - 1], heap[child]))
+      child--;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  if (child == n) {
+    heap[hole] = heap[child - 1];
+    hole = child - 1;
+  }
+  if (n)
+    vram__heap_up(heap, hole, last);
+  return first;
+}
+
+/* The leaves of one record where somebody wants to know their order: that of the queue, a heap,
+   which gives those that are alike in an order of its own. Each is there once, by its last edge. */
+static VRAM__COLD void vram__backward_leaves(vram__step *s, const vram__edge *edge, uint32_t n) {
+  const uint64_t used = s->used;
+  const vram__edge **heap, *e;
+  uint32_t i = n, at = n, count = 0;
+  heap = (const vram__edge **)vram__memory_take(s->mem, &s->used, s->cap, n * sizeof *heap);
+  if (!heap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  while (i--) {
+    if (edge[i].fn & VRAM__LEAF) {
+      if (s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+        continue;
+      s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps = 1;
+    }
+    if (edge[i].fn)
+      heap[--at] = edge + i;
+  }
+  for (; at < n; at++)
+    vram__heap_up(heap, count++, heap[at]);
+  while (count) {
+    e = vram__heap_pop(heap, count--);
+    if (!(e->fn & VRAM__LEAF))
+      continue;
+    s->leaf.now[e->fn & ~VRAM__LEAF].deps = 0;
+    if (!s->failed)
+      vram__gradient_accumulate(s, s->leaf.at + (e->fn & ~VRAM__LEAF));
+  }
+  s->used = used;
+}
+
 /* Gradient k arrives, and a leaf that has all of its own takes it. */
 static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
   vram__tensor *t = s->gin + k;
   if (t->d && edge[k].fn) {
     vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
     vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
   }
   if (t->d)
@@ -39605,6 +39739,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
     return;
+  if (s->leaf.accumulated) {
+    vram__backward_leaves(s, edge, n);
+    return;
+  }
   for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
@@ -42105,7 +42243,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
   c->dtensor = s->g->is_cut;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
@@ -42368,6 +42506,7 @@ VRAM__FN void vram__optim_clip_all(vram__step *s) {
   if (!c.clip)
     return;
   c.clips_only = 1;
+  c.sharded = 0;
   n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
@@ -42842,7 +42981,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
+    if (s->leaf.at[i].grad.d && !vram__in_backward_is(s->o))
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -45611,6 +45750,8 @@ typedef struct vram__rank_value {
   vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
   uint8_t cut;        /* 1 + the axis; 0: all of it */
+  uint8_t experts;    /* rows of this rank's experts, from all ranks */
+  uint8_t gone;       /* it went earlier than in the whole graph */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -45641,6 +45782,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
                                           vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_experts.c */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
@@ -45716,6 +45861,7 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__error_more_n(c->g, label.text, label.len);
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
+  c->g->error.column = n->line != 0;
   return 0;
 }
 
@@ -45817,9 +45963,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.op = op;
   r.in = &x;
   r.nin = 1;
-  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y)) {
@@ -46235,6 +46382,176 @@ VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* >>parallel/cut_experts    expert parallelism: each rank has a part of the experts, and their rows
+   of all ranks (all_to_all_single_autograd around the experts) */
+
+/* A weight with an axis of experts: what batches of rows are multiplied with. */
+static int vram__rank_is_weight(const vram_value *v) {
+  return v->node && v->node->op == VRAM_OP_parameter && v->d->ndim == 3;
+}
+
+static int vram__rank_multiplies(const vram_node *n) {
+  return (n->op == VRAM_OP_bmm || n->op == VRAM_OP_matmul) && n->nin == 2 &&
+         vram__rank_is_weight(n->in[1]);
+}
+
+static int vram__rank_is_view(const vram_node *n) {
+  return n->op == VRAM_OP_view || n->op == VRAM_OP_reshape;
+}
+
+/* The view that gives experts their rows: some product with experts reads it. */
+static int vram__rank_gives_rows(const vram_node *n) {
+  const vram_node *m;
+  if (!vram__rank_is_view(n) || n->out[0].d->ndim != 3)
+    return 0;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[0] == &n->out[0])
+      return 1;
+  return 0;
+}
+
+/* Does this node belong to experts? */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  if (n->op == VRAM_OP_parameter && vram__rank_is_weight(n->out)) {
+    const vram_node *m = n->next;
+    while (m && !(m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[1] == n->out))
+      m = m->next;
+    return m != NULL;
+  }
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].experts)
+      return 1;
+  return vram__rank_gives_rows(n);
+}
+
+/* shape= of a view that stands for itself. */
+static void vram__rank_shape(vram__rank_cut *c, uint32_t n, const int64_t *size) {
+  uint32_t i;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->words[0] = (int64_t)(VRAM__KEY_shape | n << 8);
+  for (i = 0; i < n; i++)
+    c->words[1 + i] = size[i];
+  c->keys.count = 1 + n;
+  c->words[c->keys.count] = 0;
+}
+
+/* x as [a,b,...], its first two axes in each other's place, as a matrix or a batch of them. */
+static vram_value *vram__rank_swap(vram__rank_cut *c, const vram_node *n, vram_value *x,
+                                   const int64_t *split, const int64_t *to, uint32_t nto) {
+  vram_node *y;
+  vram__rank_shape(c, 4, split);
+  y = vram__rank_collective(c, n, VRAM_OP_view, x, ".view");
+  if (!y)
+    return NULL;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim0, 0);
+  vram__rank_key_set(c, VRAM__KEY_dim1, 1);
+  y = vram__rank_collective(c, n, VRAM_OP_transpose, y->out, ".transpose");
+  if (!y)
+    return NULL;
+  vram__rank_shape(c, nto, to);
+  y = vram__rank_collective(c, n, VRAM_OP_reshape, y->out, ".reshape");
+  return y ? y->out : NULL;
+}
+
+/* Rows of all experts become those of this rank's, from all ranks. */
+static int vram__rank_rows_come(vram__rank_cut *c, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  vram_value *own = vram__rank_own(c, n, n->in[0]);
+  const int64_t split[4] = {c->ranks, d->v[0] / c->ranks, d->v[1], d->v[2]},
+                to[3] = {d->v[0] / c->ranks, d->v[1] * c->ranks, d->v[2]};
+  vram_node *y;
+  if (!own)
+    return 0;
+  if (d->v[0] % c->ranks || own->d->ndim != 2 || own->d->v[0] != d->v[0] * d->v[1])
+    return vram__rank_refuse(c, n, "experts that the ranks do not divide, or rows in another form");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  y = vram__rank_collective(c, n, VRAM_OP_all_to_all, own, ".all_to_all");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  if (n->in[0]->node)
+    x->gone = 1;
+  own = vram__rank_own(c, n, &n->out[0]);
+  v->own = own ? vram__rank_swap(c, n, own, split, to, 3) : NULL;
+  v->experts = 1;
+  c->ncut++;
+  return v->own != NULL;
+}
+
+/* And back: who reads them waits. */
+static int vram__rank_rows_go(vram__rank_cut *c, const vram_node *n) {
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d; /* [experts, rows, features] */
+  const int64_t split[4] = {d->v[0] / c->ranks, c->ranks, d->v[1], d->v[2]},
+                to[2] = {d->v[0] * d->v[1], d->v[2]};
+  vram_value *y = vram__rank_swap(c, n, x->own, split, to, 2);
+  vram_node *all;
+  if (!y)
+    return 0;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  all = vram__rank_collective(c, n, VRAM_OP_all_to_all, y, ".all_to_all");
+  if (!all || !vram__node_lifetime(c->g, VRAM__OP_drop, &x->own, 1))
+    return 0;
+  x->gone = 1;
+  v->flight = all->out + 1;
+  vram__rank_keys(c, n);
+  y = all->out;
+  all = vram__rank_emit(c, n, n->op, &y, 1);
+  v->own = all ? all->out : NULL;
+  c->node[n->index] = all;
+  return v->own != NULL;
+}
+
+/* Node n of experts, on what this rank has. 0: an error. */
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[8];
+  vram_node *y;
+  uint32_t i;
+  if (n->op != VRAM_OP_parameter && vram__rank_gives_rows(n))
+    return vram__rank_rows_come(c, n);
+  if (vram__rank_is_view(n))
+    return vram__rank_rows_go(c, n);
+  vram__rank_keys(c, n);
+  if (n->op == VRAM_OP_parameter) {
+    const int64_t size[3] = {n->out[0].d->v[0] / c->ranks, n->out[0].d->v[1], n->out[0].d->v[2]};
+    if (n->out[0].d->v[0] % c->ranks)
+      return vram__rank_refuse(c, n, "experts that the ranks do not divide");
+    vram__rank_key_drop(c, VRAM__KEY_shape);
+    for (i = c->keys.count + 4; i-- > 4;)
+      c->words[i] = c->words[i - 4];
+    c->words[0] = (int64_t)(VRAM__KEY_shape | 3u << 8);
+    for (i = 0; i < 3; i++)
+      c->words[1 + i] = size[i];
+    c->keys.count += 4;
+    c->words[c->keys.count] = 0;
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("expert"));
+  }
+  if (n->nin > 8 || n->nout != 1)
+    return vram__rank_refuse(c, n, "an op of experts that is not known");
+  for (i = 0; i < n->nin; i++) {
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return 0;
+  }
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  c->value[n->out[0].index].experts = n->op != VRAM_OP_parameter;
+  return 1;
+}
+
 /* >>parallel/cut    the graph of one rank of tensor parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
@@ -46252,6 +46569,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n->nin; i++) {
       const vram__rank_value *v = c->value + n->in[i]->index;
+      if (v->gone)
+        continue;
       if (!v->own)
         return vram__rank_refuse(c, n, "a value that is not there");
       if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
@@ -46260,6 +46579,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
         in[count++] = v->whole;
       in[count++] = v->own;
     }
+  if (!count)
+    return 1;
   y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
                             : vram__node_lifetime(c->g, n->op, in, count);
   if (!y)
@@ -46276,6 +46597,8 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
     return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (c->p->ep > 1)
+    return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
     return vram__rank_embedding(c, n);
   if (role)
@@ -46421,7 +46744,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
   c.rank = vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
@@ -46445,8 +46768,11 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
       vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
-                       "tensor parallelism knows no layer of this model (expected names as "
-                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+                       p->ep > 1
+                           ? "expert parallelism knows no experts in this model (expected "
+                             "batches of rows times a parameter of three axes)"
+                           : "tensor parallelism knows no layer of this model (expected names like "
+                             "q_proj and o_proj, wq and wo, w1 and w2)");
     if (!local->error.code)
       vram__rank_outputs(&c);
     if (!local->error.code)
@@ -46478,7 +46804,8 @@ typedef struct vram__ddp_bucket {
 } vram__ddp_bucket;
 
 typedef struct vram__ddp {
-  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t n;   /* parameters that are trained: the leaves of these numbers, */
+  uint32_t own; /* and without those of _ddp_params_and_buffers_to_ignore */
   uint32_t nbucket, next;
   uint32_t nready;    /* so many of `order` are known */
   uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
@@ -46490,7 +46817,8 @@ typedef struct vram__ddp {
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
-  uint8_t *ready;     /* and whether its gradient is there */
+  uint8_t *ready;     /* and whether its gradient is there; */
+  uint8_t *ignored;   /* it is none of the wrapper's */
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
@@ -46498,13 +46826,12 @@ typedef struct vram__ddp {
 typedef struct vram__ddp_chunk {
   uint64_t bytes;
   uint32_t tensors;
-  uint8_t strided;
 } vram__ddp_chunk;
 
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + 2 * sizeof(uint8_t);
   (void)o;
   return sizeof(vram__ddp) + 8 + g->nparam * each;
 }
@@ -46515,6 +46842,19 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
+/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+static void vram__ddp_ignore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_param *p;
+  uint32_t i = 0;
+  d->own = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      d->ignored[i++] = p->is_expert;
+      d->own += !p->is_expert;
+    }
+}
+
 static void vram__ddp_lay_out(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint8_t *at = (uint8_t *)(d + 1);
@@ -46523,6 +46863,8 @@ static void vram__ddp_lay_out(vram__step *s) {
   d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
   d->in = d->order + s->g->nparam;
   d->ready = (uint8_t *)(d->in + s->g->nparam);
+  d->ignored = d->ready + s->g->nparam;
+  vram__ddp_ignore(s);
 }
 
 /* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
@@ -46583,7 +46925,8 @@ static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t
 static void vram__ddp_permute(vram__ddp *d) {
   uint32_t i;
   for (i = 0; i < d->n; i++)
-    d->in[i] = d->bucket[d->in[i]].rank;
+    if (!d->ignored[i])
+      d->in[i] = d->bucket[d->in[i]].rank;
   for (i = 0; i < d->nbucket; i++)
     while (d->bucket[i].rank != i) {
       const vram__ddp_bucket b = d->bucket[i];
@@ -46607,7 +46950,8 @@ static void vram__ddp_assign_first(vram__step *s) {
   }
   d->nbucket = 0;
   for (i = 0; i < d->n; i++)
-    vram__ddp_assign_one(s, &a, i);
+    if (!d->ignored[i])
+      vram__ddp_assign_one(s, &a, i);
   for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
     d->bucket[i].rank = d->nbucket - 1 - i;
   vram__ddp_permute(d);
@@ -46624,7 +46968,7 @@ static void vram__ddp_assign_ordered(vram__step *s) {
   a.first = cap ? cap : VRAM__DDP_FIRST;
   a.rest = cap ? cap : VRAM__DDP_CAP;
   d->nbucket = 0;
-  for (i = 0; i < d->n; i++)
+  for (i = 0; i < d->own; i++)
     vram__ddp_assign_one(s, &a, d->order[i]);
   for (i = a.nseen; i--;)
     if (a.open[a.seen[i]])
@@ -46677,12 +47021,12 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   for (k = 0; k < d->nbucket && !s->failed; k++) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
-      if (d->in[i] == k && s->leaf.at[i].grad.d)
+      if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
   }
 }
 
-static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
 /* Reducer::rebuild_buckets: the order comes from rank 0. */
 static void vram__ddp_rebuild(vram__step *s) {
@@ -46698,9 +47042,9 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
@@ -46725,12 +47069,11 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
   if (!*open) {
     *open = ++c->count;
     at = c->at + *open - 1;
-    at->bytes = at->tensors = at->strided = 0;
+    at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
   at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
   at->tensors++;
-  at->strided = !(p->d->flags & VRAM__CONTIG);
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
 }
@@ -46749,17 +47092,15 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && !p->is_expert)
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    const vram__ddp_chunk *at = c.at + k;
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] =
-        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -46822,7 +47163,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
 
 /* The gradient of parameter i is the next in the order. */
 static void vram__ddp_note(vram__ddp *d, uint32_t i) {
-  if (d->nready < d->n)
+  if (d->nready < d->own)
     d->order[d->nready++] = i;
 }
 
@@ -46831,7 +47172,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  if (!d->expects)
+  if (!d->expects || d->ignored[i])
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
@@ -46849,6 +47190,8 @@ static void vram__ddp_reduce_all(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
   for (i = 0; i < d->n; i++) {
+    if (d->ignored[i])
+      continue;
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
@@ -46874,6 +47217,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
              ? "a wrapper of torch.distributed goes with texts without backward and step lines"
          : vram__in_backward_is(o)
              ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->parallel->hook == VRAM_F32 ? "there are hooks that compress to bf16 and fp16"
          : o->last_batch || o->evaluation || o->dry_run
              ? "a wrapper of torch.distributed goes with steps that are all alike"
          : o->parallel->static_graph && o->accumulate > 1
@@ -46896,7 +47240,7 @@ static void vram__ddp_verify(vram__step *s) {
     return;
   }
   for (i = 0; i < d->n; i++)
-    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+    numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
   own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
     slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
@@ -46960,7 +47304,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had)
+    if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -47023,7 +47367,7 @@ static void vram__ddp_backward_begin(vram__step *s) {
   const int knows = p->find_unused_parameters || p->static_graph;
   uint32_t i;
   for (i = 0; i < d->n && d->expects; i++)
-    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+    d->ready[i] = !s->leaf.at[i].deps && knows && !d->ignored[i] ? VRAM__DDP_UNUSED : 0;
 }
 
 static void vram__ddp_backward_end(vram__step *s) {
@@ -47321,6 +47665,7 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->clips = 1;
   w->optimized = vram__zero_sync;
 }
 
@@ -48708,8 +49053,13 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
-  if (o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "cp and ep are not played yet";
+  if (o->parallel->ep > 1 && !g->is_cut)
+    return "a whole graph with expert parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
+                              o->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return "ep goes with ddp over the same ranks, without tp";
+  if (o->parallel->cp > 1)
+    return "cp is not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -51718,6 +52068,7 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
   w->backward = vram__ds_backward;
   w->optim_params = vram__ds_optim_params;
   w->optimizing = vram__ds_optimizing;
+  w->clips = 1;
   w->optimized = vram__ds_optimized;
 }
 
@@ -77473,12 +77824,7 @@ static const char vram__video_norm[] =
 
 /* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
 static const char vram__video_rms[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "%3\n"
   "drop %1.mean\n";
 
@@ -78213,14 +78559,18 @@ static const char vram__denoiser_continuous[] =
   "add %1.add_1 %1.mul %1.slice_3\n"
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
-/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__denoiser_rms[] =
+/* What RMSNorms begin with: path, of what */
+static const char vram__denoiser_mean_square[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
   "add %1.add %1.mean scalar=1\n"
   "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "mul %1.mul %2 %1.rsqrt\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[%3]\n"
   "%5"
@@ -78229,12 +78579,7 @@ static const char vram__denoiser_rms[] =
 
 /* T5LayerNorm: path, of what */
 static const char vram__denoiser_t5_norm[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[$c]\n"
   "mul %1.mul_1 %1.weight %1.to_1\n";
@@ -78424,7 +78769,7 @@ static const char vram__sd3_second[] =
 
 static const vram__hf_part vram__denoiser_parts[] = {
 {"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
-      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"mean_square", vram__denoiser_mean_square, NULL}, {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
       {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
       {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
       {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
@@ -80785,6 +81130,7 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 /* hparams.c */
 VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN int vram__llama_is_whole(uint32_t kind);
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
@@ -81002,6 +81348,11 @@ VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char
   return vram_file_get(l->file, name, n);
 }
 
+/* Is a value, or each of an array, a uint64_t or int64_t: a number or a flag? */
+VRAM__FN int vram__llama_is_whole(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL;
+}
+
 /* 0: missing, or no number. */
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
   const vram_file_value *const v = vram__llama_get(l, key);
@@ -81026,8 +81377,75 @@ static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const
 
 /* 0: no whole number from 0 to 2^31 - 1. */
 static int vram__llama_is_count(uint32_t kind, uint64_t u) {
-  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
-         u <= INT32_MAX;
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT) && u <= INT32_MAX;
+}
+
+/* Keys that are read by their values alone: of what kind they must be. llama.cpp stops at a key of
+   another type, too (llama-model-loader.cpp, GGUFMeta::GKV::get_kv), if its architecture has it. */
+typedef enum vram__llama_kind {
+  VRAM__LLAMA_FLAG,
+  VRAM__LLAMA_COUNT,
+  VRAM__LLAMA_FLOAT,
+  VRAM__LLAMA_FLOATS /* of each layer, or one for all */
+} vram__llama_kind;
+
+static const struct {
+  const char *key;
+  vram__llama_kind kind;
+} vram__llama_kinds[] = {
+    {"attention.causal", VRAM__LLAMA_FLAG},
+    {"use_parallel_residual", VRAM__LLAMA_FLAG},
+    {"swin_norm", VRAM__LLAMA_FLAG},
+    {"rope.scaling.finetuned", VRAM__LLAMA_FLAG},
+    {"expert_weights_norm", VRAM__LLAMA_FLAG},
+    {"ssm.dt_b_c_rms", VRAM__LLAMA_FLAG},
+    {"pooling_type", VRAM__LLAMA_COUNT},
+    {"classifier.pooling_type", VRAM__LLAMA_COUNT},
+    {"n_deepstack_layers", VRAM__LLAMA_COUNT},
+    {"leading_dense_block_count", VRAM__LLAMA_COUNT},
+    {"attention.indexer.top_k", VRAM__LLAMA_COUNT},
+    {"experts_per_group", VRAM__LLAMA_COUNT},
+    {"rescale_every_n_layers", VRAM__LLAMA_COUNT},
+    {"num_loops", VRAM__LLAMA_COUNT},
+    {"attention.max_alibi_bias", VRAM__LLAMA_FLOAT},
+    {"attention.clamp_kqv", VRAM__LLAMA_FLOAT},
+    {"attention.temperature_scale", VRAM__LLAMA_FLOAT},
+    {"attention.value_scale", VRAM__LLAMA_FLOAT},
+    {"attention.layer_norm_rms_epsilon", VRAM__LLAMA_FLOAT},
+    {"residual_scale", VRAM__LLAMA_FLOAT},
+    {"embedding_scale", VRAM__LLAMA_FLOAT},
+    {"expert_weights_scale", VRAM__LLAMA_FLOAT},
+    {"swiglu_clamp_exp", VRAM__LLAMA_FLOATS},
+    {"swiglu_clamp_shexp", VRAM__LLAMA_FLOATS},
+};
+
+static int vram__llama_is_kind(const vram_file_value *v, vram__llama_kind kind) {
+  switch (kind) {
+  case VRAM__LLAMA_FLAG:
+    return v->kind == VRAM_VALUE_BOOL;
+  case VRAM__LLAMA_COUNT:
+    return vram__llama_is_count(v->kind, v->number.u);
+  case VRAM__LLAMA_FLOATS:
+    if (v->kind == VRAM_VALUE_ARRAY)
+      return v->of == VRAM_VALUE_FLOAT;
+    /* fall through */
+  default:
+    return v->kind == VRAM_VALUE_FLOAT;
+  }
+}
+
+static vram_result vram__llama_check_kinds(const vram__llama *l, vram_error *e) {
+  static const char *const expected[] = {
+      "': true or false is expected", "': a number from 0 to 2^31-1 is expected",
+      "': a floating-point number is expected", "': floating-point numbers are expected"};
+  size_t i;
+  for (i = 0; i < sizeof vram__llama_kinds / sizeof *vram__llama_kinds; i++) {
+    const char *const key = vram__llama_kinds[i].key;
+    const vram_file_value *const v = vram__llama_get(l, key);
+    if (v && !vram__llama_is_kind(v, vram__llama_kinds[i].kind))
+      return vram__llama_refuse(l, e, key, expected[vram__llama_kinds[i].kind]);
+  }
+  return VRAM_OK;
 }
 
 /* What the file does not have stays as it is. */
@@ -81042,21 +81460,22 @@ static vram_result vram__llama_number(const vram__llama *l, const char *key, uin
   return VRAM_OK;
 }
 
-/* A number of each layer, into what lies at `offset` in each. */
-static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+/* A number of each layer, or a flag, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset, int is_flag,
                                     vram_error *e) {
   const vram_file_value *const v = vram__llama_get(l, key);
   const uint64_t *many;
-  uint32_t i;
+  uint32_t i, kind;
   if (!v)
     return VRAM_OK;
   many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  kind = many ? v->of : v->kind;
   if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   for (i = 0; i < l->n_layer; i++) {
     const uint64_t u = many ? many[i] : v->number.u;
     const uint32_t n = (uint32_t)u;
-    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+    if (!vram__llama_is_count(kind, u) && !(kind == VRAM_VALUE_BOOL && (is_flag || many)))
       return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
     vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
   }
@@ -81172,7 +81591,7 @@ static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
     l->n_swa = 0;
     return VRAM_OK;
   }
-  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+  if (is_each && (!v->array || v->count < l->n_layer || !vram__llama_is_whole(v->of)))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   if (!is_each && vram__llama_number(l, key, &period, e))
     return VRAM_ERR_VALUE;
@@ -81251,13 +81670,14 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   static const char output[] = "output.weight";
   const vram_file_value *causal;
   uint32_t i;
-  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
-      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
+  if (vram__llama_begin(l, e) || vram__llama_check_kinds(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), 0, e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), 0, e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
-  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), 0,
+                       e) ||
       vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
     return VRAM_ERR_VALUE;
   l->n_layer_kv = l->n_layer - l->n_layer_nextn;
@@ -81271,7 +81691,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
     l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
   if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
       vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
-                       e))
+                       1, e))
     return VRAM_ERR_VALUE;
   for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
     l->layer[i].is_nextn = 1;
@@ -81490,10 +81910,9 @@ VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
   const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
   if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
     return 1;
-  if (v && v->kind == VRAM_VALUE_ARRAY)
-    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
-           ((const uint64_t *)v->array)[i] != 0;
-  if (v)
+  if (v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of))
+    return !v->array || i >= v->count || ((const uint64_t *)v->array)[i] != 0;
+  if (v && vram__llama_is_whole(v->kind))
     return v->number.u != 0;
   return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
@@ -82503,7 +82922,7 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
+  uint8_t is_given_up;    /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
@@ -82627,6 +83046,9 @@ VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z);
+VRAM__FN uint64_t vram__build_each(const vram__build *b);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
@@ -82806,10 +83228,13 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
 
 static int vram__graph_place_node(vram__graph *g, int32_t i) {
   vram__graph_node *n = g->node + i;
-  vram__graph_heap *h = g->heap + n->buffer;
+  vram__graph_heap *h;
   int32_t from;
   if (n->view >= 0 || (n->flags & (VRAM__NODE_FOREIGN | VRAM__NODE_IS_PLACED)))
     return 1;
+  if (n->buffer < 0)
+    return 0; /* of nothing that has a place: a layer without its weights */
+  h = g->heap + n->buffer;
   n->flags |= VRAM__NODE_IS_PLACED;
   from = vram__graph_taken_over(g, n);
   if (from >= 0) {
@@ -82934,7 +83359,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   vram__graph_node *n = g->node + g->nnode;
   const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return -1;
   }
   *n = *from;
@@ -82972,7 +83397,7 @@ static int32_t vram__split_copy(vram__split *s, int32_t i) {
   if (c >= 0)
     return c;
   if (s->ninput == sizeof s->input / sizeof *s->input) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return i;
   }
   c = vram__graph_append(g, i, s->buffer, flags);
@@ -83076,7 +83501,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
-  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+  for (uint32_t i = 0; i < g->norder && !g->is_given_up; i++) {
     vram__graph_node *n = g->node + g->order[i];
     if (vram__graph_is_view(n))
       continue;
@@ -83107,7 +83532,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   vram__graph *g = b->g;
   vram__graph_node *n = g->node + g->nnode;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
@@ -83126,7 +83551,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   if (source < 0)
     return;
   if (n->nsource == VRAM__GRAPH_SOURCES)
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   else
     n->source[n->nsource++] = source;
 }
@@ -83135,7 +83560,7 @@ static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
   int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
-    g->is_full = 1;
+    g->is_given_up = 1;
   else if (is_input)
     g->input[g->ninput++] = node;
   else
@@ -83430,6 +83855,23 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
+/* These rows in the last layer, unless the architecture takes them behind it or takes none: of one,
+   two or three tensors. */
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z) {
+  if (!is_last ||
+      (b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL)))
+    return;
+  *x = vram__build_rows_of(b, *x);
+  if (y)
+    *y = vram__build_rows_of(b, *y);
+  if (z)
+    *z = vram__build_rows_of(b, *z);
+}
+
+/* Tokens of each sequence. */
+VRAM__FN uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
 /* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
@@ -83609,7 +84051,7 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   if (vram__llama_is_quantised(type))
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   vram__build_at(b, i)->bytes =
       vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
@@ -83924,7 +84366,7 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
   int32_t i;
   a.k = a.v = a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight"))
-    b->g->is_full = 1; /* all in one: not built */
+    b->g->is_given_up = 1; /* all in one: not built */
   i = vram__build_linear(b, x, "attn_q.weight", NULL);
   a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
   if (y->cache >= 0) {
@@ -83999,7 +84441,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   int32_t all, kv, k;
   a.gate = -1;
   if (turned > y->head_k)
-    b->g->is_full = 1; /* more positions than a head has elements */
+    b->g->is_given_up = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -84270,7 +84712,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   if (up < 0) {
-    b->g->is_full = 1; /* a router without experts */
+    b->g->is_given_up = 1; /* a router without experts */
     return x;
   }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
@@ -84282,7 +84724,7 @@ static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
                                 const vram__build_experts *e) {
   const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
   if (i < 0)
-    b->g->is_full = 1; /* experts without one */
+    b->g->is_given_up = 1; /* experts without one */
   return i < 0 ? x : i;
 }
 
@@ -84348,7 +84790,7 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
       "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
   const double each = vram__llama_real(b->m, "experts_per_group");
   if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
-    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+    b->g->is_given_up = 1; /* fewer groups than are chosen: no graph of this kind */
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
@@ -84438,7 +84880,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
 
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
-  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = vram__build_each(b);
   int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
@@ -84452,7 +84894,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
@@ -84478,7 +84920,7 @@ typedef struct vram__build_scanned {
 
 /* The scan's outputs, behind them the states, which are stored. */
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
-  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t inner = b->m->ssm_d_inner, tokens = vram__build_each(b);
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
   const uint64_t outputs =
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
@@ -84517,7 +84959,7 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
-  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+  return vram__build_view(b, a, width, vram__build_each(b), b->m->n_seq);
 }
 
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
@@ -84556,7 +84998,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.x = vram__build_slice(b, x, inner);
   s.b = vram__build_slice(b, x, shared);
   s.c = vram__build_slice(b, x, shared);
-  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, vram__build_each(b), b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
   s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
@@ -84570,7 +85012,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
 /* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
 VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
-  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const uint64_t head = heads ? inner / heads : 0, each = vram__build_each(b);
   const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
   int32_t all, z;
   vram__build_scanned s;
@@ -84604,8 +85046,7 @@ VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last
   i = vram__build_map(b, i,
                       vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
   x = vram__build_map(b, i, x);
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
   return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
@@ -84619,7 +85060,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   x = vram__build_slice(b, all, width);
   i = vram__build_map(b, vram__build_slice(b, all, width), x);
   i = vram__build_columns(b, i, b->m->shortconv_l_cache);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "shortconv.conv.weight"));
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
@@ -84634,8 +85075,6 @@ typedef struct vram__build_net {
   int32_t q, k, v, gate, beta, state;
   uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
 } vram__build_net;
-
-static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
 
 /* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
    stored. */
@@ -84703,7 +85142,7 @@ VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
   n.width = b->m->ssm_d_state;
   n.heads = heads;
   if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
-    b->g->is_full = 1; /* the older form of qwen3next */
+    b->g->is_given_up = 1; /* the older form of qwen3next */
   vram__build_expand(b, x);
   all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
   all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
@@ -84813,7 +85252,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 static int32_t vram__build_own(vram__build *b, int32_t x) {
   uint64_t width;
   if (b->each_layer < 0) {
-    b->g->is_full = 1; /* gemma3n without them */
+    b->g->is_given_up = 1; /* gemma3n without them */
     return x;
   }
   width = vram__build_at(b, b->each_layer)->ne[0];
@@ -84988,15 +85427,13 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
    (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
    arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
 
-static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* All tokens in a row, and apart by sequence. */
 static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
   return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
-  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_each(b), b->m->n_seq);
 }
 
 static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
@@ -85005,7 +85442,7 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
-  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const uint64_t width = b->m->n_embd, each = vram__build_each(b);
   const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
   const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
   vram__build_at(b, others)->bytes =
@@ -85241,11 +85678,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   x = vram__build_in_a_row(b, x);
   i = vram__build_in_a_row(b, i);
   before = vram__build_in_a_row(b, before);
-  if (is_last) {
-    x = vram__build_rows_of(b, x);
-    i = vram__build_rows_of(b, i);
-    before = vram__build_rows_of(b, before);
-  }
+  vram__build_last_rows(b, is_last, &x, &i, &before);
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
@@ -85263,8 +85696,7 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
   vram__build_foreign(b, vram__build_last_token(b, norm), -1);
   x = vram__build_in_a_row(b, vram__build_map(b, i, x));
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
 }
@@ -85305,7 +85737,7 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
   if (!head || c + 1 != (int32_t)b->m->ncache) {
-    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    b->g->is_given_up = 1; /* no cache of an indexer, or not behind that of the layer */
     return;
   }
   heads = vram__build_width(t) / head;
@@ -85379,7 +85811,7 @@ static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
     b->il = il;
   }
   if (!t) {
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
     return b->buckets;
   }
   if (b->buckets < 0)
@@ -85415,10 +85847,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
 }
 
 static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
@@ -85452,10 +85881,7 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) 
 /* bert: norms behind the sums. */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
   if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
@@ -85471,10 +85897,7 @@ VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
 /* arctic: a dense feed-forward behind attention, experts beside both. */
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
   dense = vram__build_map(b, dense, i);
@@ -85493,10 +85916,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   }
   if (!y->n_ff)
     return before;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (y->n_head)
     i = vram__build_map(b, i, x);
   x = i;
@@ -85507,10 +85927,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
 /* grovemoe: experts, and of what they make those of their groups, by the same logits. */
 VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
   logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
@@ -85526,10 +85943,7 @@ VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
   const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
   const int is_after = v && v->number.u;
   int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (is_after)
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
   x = vram__build_map(b, i, x);
@@ -85620,7 +86034,7 @@ static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) 
     return i;
   }
   if (rows != b->tokens)
-    b->g->is_full = 1; /* llama.cpp stops */
+    b->g->is_given_up = 1; /* llama.cpp stops */
   i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
   i = vram__build_node(b, width, b->m->n_seq, 1, i);
   vram__build_source(b, i,
@@ -85749,6 +86163,46 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
   return len > n && vram__text_equal(name + len - n, with, n);
 }
 
+/* Weights that only some architectures have: what their names begin with, and who has them, a space
+   behind each. Of the others each may be anywhere: with one that its layer does not take, llama.cpp
+   loads no file ("wrong number of tensors"). */
+static const struct {
+  const char *begins, *has;
+} vram__known_of[] = {
+    {"time_mix_", "rwkv6 rwkv6qwen2 rwkv7 arwkv7 "},
+    {"channel_mix_", "rwkv6 rwkv7 "},
+    {"altup_", "gemma3n "},
+    {"laurel_", "gemma3n "},
+    {"vis_", "cogvlm "},
+    {"cross_attn_", "t5 "},
+    {"shortconv.", "lfm2 lfm2moe "},
+    {"ffn_latent_", "nemotron_h_moe "},
+    {"indexer.", "deepseek32 glm-dsa "},
+    {"ssm_ba", "qwen3next "},
+    {"ssm_f_", "kimi-linear "},
+    {"ssm_g_", "kimi-linear "},
+    {"ssm_", "falcon-h1 qwen3next qwen35 qwen35moe plamo2 mamba mamba2 jamba nemotron_h"
+             " nemotron_h_moe granitehybrid kimi-linear "},
+};
+
+static int vram__known_is_of(const vram__llama *m, const char *name, uint32_t len) {
+  for (size_t i = 0; i < sizeof vram__known_of / sizeof *vram__known_of; i++) {
+    const char *at = vram__known_of[i].has;
+    const uint32_t n = vram__text_len(vram__known_of[i].begins);
+    if (len < n || !vram__text_equal(name, vram__known_of[i].begins, n))
+      continue;
+    for (; *at; at++) {
+      const char *const word = at;
+      while (*at != ' ')
+        at++;
+      if ((uint32_t)(at - word) == m->arch_len && vram__text_equal(word, m->arch, m->arch_len))
+        return 1;
+    }
+    return 0;
+  }
+  return 1;
+}
+
 /* "blk.N.NAME", N below that of the layers that are computed. */
 static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
@@ -85767,6 +86221,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
     return 1;
   name += i + 1;
   len = len > i + 1 ? len - i - 1 : 0;
+  if (!vram__known_is_of(m, name, len))
+    return 0;
   if (vram__known_ends(name, len, ".weight"))
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
@@ -85831,18 +86287,13 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
-/* Are output rows chosen in the last layer, and not behind it? */
-static int vram__build_has_rows(const vram__build *b) {
-  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
-}
-
 /* What makes one token of others: attention, or a state. */
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->layer[m->layer[b->il].reads].cache < 0) {
-    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    b->g->is_given_up = 1; /* a feed-forward's layer without its matrices */
     return x;
   }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
@@ -85887,7 +86338,7 @@ static vram__build_norms vram__build_norms_of(vram__build *b) {
     n.forward = after;
     n.forward_bias = "";
     if (!vram__build_weight(b, after))
-      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+      b->g->is_given_up = 1; /* no layer of this kind: feed-forward without a norm */
   }
   return n;
 }
@@ -85911,11 +86362,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
   if (b->flags & VRAM__BUILD_ROWS_AFTER)
     i = vram__build_norm(b, i, n.mixed, NULL);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
-  }
+  vram__build_last_rows(b, is_last, &i, &x, logits >= 0 ? &logits : NULL);
   if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
     i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
@@ -85937,11 +86384,7 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    norm = vram__build_rows_of(b, norm);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, &norm);
   norm = vram__build_forward(b, norm, -1);
   if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
     return vram__build_map(b, vram__build_map(b, i, norm), x);
@@ -85957,10 +86400,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
   if (!parallel || !parallel->number.u)
     return vram__build_plain(b, x, is_last);
   i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
@@ -85971,10 +86411,7 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
   i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   return vram__build_map(b, i, x);
 }
 
@@ -86240,7 +86677,7 @@ static void vram__build_all(vram__build *b) {
   vram__build_each_layer(b, x);
   if (b->flags & VRAM__BUILD_STREAMED)
     x = vram__build_streams_begin(b, x);
-  for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
+  for (b->il = 0; b->il < n && !b->g->is_given_up; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
@@ -86295,7 +86732,9 @@ static int vram__build_is_moved(const vram__llama *m) {
 /* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
 static int vram__build_has_sections(const vram__llama *m) {
   const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
-  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of)
+                           ? (const uint64_t *)v->array
+                           : NULL;
   return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
@@ -86403,7 +86842,7 @@ VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) 
     return;
   b.tokens = b.outputs = m->n_seq;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return;
   vram__graph_spread(g);
   for (uint32_t i = 0; i < g->norder; i++) {
@@ -86423,10 +86862,10 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);
@@ -86787,6 +87226,7 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what);
 VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
 VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size);
 
 /* onnx_fold.c */
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
@@ -88868,7 +89308,7 @@ static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onn
 }
 
 /* A place within 0 and size, from the end if it is negative. */
-static int64_t vram__onnx_place(int64_t at, int64_t size) {
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size) {
   at = at < 0 ? (at < -size ? 0 : at + size) : at;
   return at > size ? size : at;
 }
@@ -89895,11 +90335,6 @@ typedef struct vram__tflite_cut { /* of an axis */
   int is_one; /* the axis goes */
 } vram__tflite_cut;
 
-static int64_t vram__tflite_place(int64_t at, int64_t size) {
-  at = at < 0 ? (at < -size ? 0 : at + size) : at;
-  return at > size ? size : at;
-}
-
 /* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
 static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
                              int is_first, vram__tflite_cut *c) {
@@ -89919,12 +90354,12 @@ static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_v
     return vram__onnx_refuse(m, "axes that the mask adds");
   for (i = 0; i < x->d->ndim; i++) {
     const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
-    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__onnx_place(list[0][i], size);
     c[i].end = size;
     c[i].step = strided && i < n[0] ? list[2][i] : 1;
     c[i].is_one = i < n[0] && ones >> i & 1;
     if (i < n[0] && strided && !(ends >> i & 1))
-      c[i].end = vram__tflite_place(list[1][i], size);
+      c[i].end = vram__onnx_place(list[1][i], size);
     else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
       c[i].end = c[i].start + list[1][i];
     if (c[i].step < 1)
@@ -90740,7 +91175,7 @@ static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t c
     vram__text_putu(to, cap, n, m->f->tensor_bytes);
     vram__text_puts(to, cap, n, " bytes of constants\n");
   }
-  if (graphs && graphs->number.u > 1) {
+  if (graphs && graphs->kind == VRAM_VALUE_UINT && graphs->number.u > 1) {
     vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
     vram__text_putu(to, cap, n, graphs->number.u - 1);
     vram__text_puts(to, cap, n, "\n");
