@@ -47869,8 +47869,8 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
    (torch/distributed/fsdp: _flat_param.py, _runtime_utils.py, to whose functions names here refer).
    Blocks that another stream used come back with the next allocation (record_stream). */
 
-/* Streams in the order in which PyTorch uses them first: unshard, post_backward. */
-enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2 };
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
+enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
 
 static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
   return d->param[g->first].dtype;
@@ -47991,7 +47991,7 @@ VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t low = 0;
   if (d->mp && d->mp != vram__fsdp1_stored(d, g))
     low = vram__fsdp_new(s, g->numel / d->shards * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                         VRAM__FSDP1_UNSHARD);
+                         VRAM__FSDP1_PRE_UNSHARD);
   if (d->shards > 1)
     g->gathered = vram__fsdp_new(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
                                  VRAM__FSDP1_UNSHARD);
