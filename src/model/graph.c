@@ -129,9 +129,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
-    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
-                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
-                                       : bytes);
+    vram__total_add(&o->trainable,
+                    p->is_dtensor && p->d->numel
+                        ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                        : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -242,7 +243,9 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
+                  (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
 }
