@@ -34,16 +34,16 @@ typedef struct vram__fsdp_group {
   uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
   vram__tensor *given;    /* what the caller has of `in` while the unit runs */
   uint8_t state, training;
-  uint8_t reshard;     /* vram_reshard */
-  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
-  uint32_t grad;       /* slot of the sharded gradients, */
-  uint32_t grad_block; /* and their block of the replay between two steps */
-  uint64_t grad_bytes; /* 0: no gradients */
-  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
-  uint64_t numel;      /* of the flat parameter, with its padding */
-  uint32_t left;       /* gradients of it that are still to come */
-  uint32_t before;     /* the group before it in the order of the forward pass, + 1 */
-  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+  uint8_t reshard;      /* vram_reshard */
+  uint32_t gathered;    /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;        /* slot of the sharded gradients, */
+  uint32_t grad_block;  /* and their block of the replay between two steps */
+  uint64_t grad_bytes;  /* 0: no gradients */
+  uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
+  uint64_t numel, bare; /* of the flat parameter, with its padding and without */
+  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
+  uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */

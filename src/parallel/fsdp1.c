@@ -39,6 +39,7 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
         g->numel = vram__round_up_u64(g->numel, 16 / vram__dtype_size(f->dtype));
       g->numel += f->p->d->numel;
     }
+    g->bare = g->numel;
     g->numel = vram__round_up_u64(g->numel, d->shards);
     g->reshard = k && full ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
@@ -74,6 +75,20 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
 
 static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 
+/* FlatParamHandle._get_shard: a copy of this rank's chunk, where it is shorter with padding. */
+static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t part = g->numel / d->shards;
+  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t mine = from < g->bare ? g->bare - from : 0;
+  const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
+  uint32_t chunk = vram__fsdp_new(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  if (mine >= part)
+    return;
+  vram__fsdp_new(s, part * item, VRAM_CATEGORY_PARAMS, 0);
+  vram__fsdp_free(s, &chunk);
+}
+
 /* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
    what it was made of goes. */
 static void vram__fsdp1_construct(vram__step *s) {
@@ -84,10 +99,10 @@ static void vram__fsdp1_construct(vram__step *s) {
     uint32_t flat;
     if (g->first == g->end)
       continue;
-    flat = vram__fsdp_new(s, g->numel * vram__dtype_size(vram__fsdp1_stored(d, g)),
+    flat = vram__fsdp_new(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
                           VRAM_CATEGORY_PARAMS, 0);
     if (d->shards > 1) {
-      vram__fsdp_new(s, vram__fsdp1_shard(d, g), VRAM_CATEGORY_PARAMS, 0);
+      vram__fsdp1_get_shard(s, g);
       vram__fsdp_free(s, &flat);
     }
     for (i = g->end; i-- > g->first;)
@@ -175,10 +190,13 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype stored = vram__fsdp1_stored(d, g), dt = d->reduce ? d->reduce : own;
   const uint64_t part = g->numel / d->shards;
-  uint32_t cast = 0, low = 0;
+  uint32_t cast = 0, low = 0, padded = 0;
   if (dt != own)
-    cast = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+    cast = vram__fsdp_new(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                           VRAM__FSDP1_REDUCE);
+  if (g->bare != g->numel)
+    padded = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                            VRAM__FSDP1_REDUCE);
   g->grad =
       vram__fsdp_new(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
   if (dt != stored) {
@@ -187,6 +205,7 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
                              VRAM__FSDP1_REDUCE);
   }
   vram__fsdp_free(s, &low);
+  vram__fsdp_free(s, &padded);
   vram__fsdp_free(s, &cast);
   d->late = flat;
 }
@@ -197,21 +216,19 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
   uint32_t flat;
   vram__fsdp_free(s, &d->late);
-  flat = vram__fsdp_new(s, g->numel * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
+  flat = vram__fsdp_new(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
                         VRAM__FSDP1_UNSHARD);
   vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
   g->training = VRAM__FSDP_POST_BACKWARD;
   vram__fsdp1_reshard(s, g);
+  if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
+      d->group[g->before - 1].training == VRAM__FSDP_IDLE)
+    vram__fsdp_unshard(s, d->group + g->before - 1);
   if (d->shards > 1)
     vram__fsdp1_reduce(s, g, own, flat);
   else
     g->grad = flat; /* all_reduce in place */
   g->grad_bytes = vram__fsdp1_shard(d, g);
-  if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
-      d->group[g->before - 1].training == VRAM__FSDP_IDLE) {
-    vram__fsdp_free(s, &d->late);
-    vram__fsdp_unshard(s, d->group + g->before - 1);
-  }
 }
 
 /* The last gradient of a flat parameter is there. */
