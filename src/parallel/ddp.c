@@ -595,6 +595,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   d->unfinished = d->next < d->nbucket;
 }
 
+/* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
+   no_sync, but for the last backward, which begins with prepare_for_backward. */
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
+  uint32_t i;
+  s->last_batch = 1;
+  vram__ddp_forward_end(s);
+  vram__ddp_of(s)->buffers = 0;
+  vram__ddp_backward_begin(s);
+  for (i = 0; i < n && !s->failed; i++)
+    vram__ddp_accumulated(s, s->leaf.at + order[i]);
+  vram__ddp_backward_end(s);
+}
+
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;

@@ -626,11 +626,11 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
         !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
       continue;
+    vram__memory_zero(p + n, sizeof *p);
     p[n].numel = f->local;
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
-    p[n].dtype = f->dtype;
-    p[n++].rank = 0;
+    p[n++].dtype = f->dtype;
   }
   return n;
 }
