@@ -173,7 +173,7 @@ def spec(d):
     words = []
     for part, size in zip(parts, sizes):
         cuts = {k for p in parts for k in CUTS.get(p, ())}
-        mine = [k for k in o if (k in CUTS[part] if part in CUTS else k not in cuts)]
+        mine = [k for k in o if (k in CUTS[part] if CUTS.get(part) else k not in cuts)]
         words.append(f"{part}={size}" + "".join(f",{k}={o[k]}" for k in mine))
     return "+".join(words)
 

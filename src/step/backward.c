@@ -187,6 +187,8 @@ static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k
   vram__tensor *t = s->gin + k;
   if (t->d && edge[k].fn) {
     vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
     vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
   }
   if (t->d)
