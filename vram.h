@@ -1899,6 +1899,7 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
+#define vram_graph_stages VRAM__JOIN(VRAM_NAMESPACE, vram_graph_stages)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
@@ -2606,7 +2607,8 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
-  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
+  struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -2677,6 +2679,10 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
    point; in a loop each round is one. Without them units are found by the numbers in names
    (vram_parallel.units). names: with spaces between. */
 VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
+
+/* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
+   name, or whose name goes on behind a point. Without them stages are cut at units. */
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3394,9 +3400,11 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;     /* of this rank; 0: as the schedule has it */
-  vram_words loss_fn;  /* the node where the schedule's loss_fn begins; NULL: the model's own loss
-                          is its output */
+  uint32_t stages;    /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn; /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                         is its output */
+  uint8_t
+      balance; /* stages are cut so that the fullest takes least, not in equal numbers of units */
   vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
                           have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
@@ -3466,9 +3474,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
-  uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
-  uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks; /* how many, in all copies and along cp */
+  uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks;    /* how many, in all copies and along cp */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
@@ -9007,7 +9015,7 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
-typedef struct vram__unit_word { /* a name of a `unit` line */
+typedef struct vram__unit_word { /* a name of a `unit` or `stage` line */
   struct vram__unit_word *next;
   const char *text;
   uint32_t len;
@@ -9114,7 +9122,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
@@ -9397,7 +9408,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -10246,7 +10257,7 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS], **x = few;
   vram_node *n;
   if (g->error.code)
     return NULL;
@@ -10255,6 +10266,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
                      names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
+  if (nin > VRAM__FEW_INPUTS)
+    x = (vram_value **)vram__graph_take(g, nin * (uint64_t)sizeof *x);
+  if (!x)
+    return NULL;
   for (r.nin = 0; r.nin < nin; r.nin++) {
     x[r.nin] = in[r.nin];
     if (!x[r.nin]) {
@@ -11983,7 +11998,10 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
 
 /* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
 
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+/* A name of a `unit` line, or of a `stage` line. */
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
+  vram__unit_word **const first = stage ? &g->stage_first : &g->unit_first;
+  vram__unit_word **const last = stage ? &g->stage_last : &g->unit_last;
   vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
   if (!w)
     return 0;
@@ -11992,27 +12010,35 @@ VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
   w->len = name.len;
   if (!w->text)
     return 0;
-  if (g->unit_last)
-    g->unit_last->next = w;
+  if (*last)
+    (*last)->next = w;
   else
-    g->unit_first = w;
-  g->unit_last = w;
+    *first = w;
+  *last = w;
   return 1;
 }
 
-VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+static vram_result vram__unit_names(vram_graph *g, const char *names, int stage) {
   const char *at = names;
   if (!names)
-    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of modules that are NULL");
   while (!g->error.code && *at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
     if (at > from)
-      vram__unit_add(g, vram__span_of(from, at));
+      vram__unit_add(g, vram__span_of(from, at), stage);
     at += *at == ' ';
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 0);
+}
+
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 1);
 }
 
 VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
@@ -12444,11 +12470,32 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* How many words there may be behind the current one. */
+static uint64_t vram__words_left(const vram__parser *p) {
+  uint64_t n = 1;
+  const char *at;
+  for (at = p->at; at < p->end; at++)
+    n += *at == ' ' || *at == '\t';
+  return n;
+}
+
+/* Inputs are more than a few: their list goes to the graph's memory. */
+static int vram__inputs_move(vram__parser *p, vram__request *r) {
+  const uint64_t left = vram__words_left(p), most = VRAM__MAX_INPUTS;
+  const uint64_t room = left < most - r->nin ? r->nin + left : most;
+  vram_value **const all = (vram_value **)vram__graph_take(p->g, room * sizeof *all);
+  if (!all)
+    return vram__parse_located(p, p->token.text);
+  vram__memory_copy(all, r->in, r->nin * sizeof *all);
+  r->in = all;
+  return 1;
+}
+
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -12458,7 +12505,7 @@ static int vram__op_line(vram__parser *p) {
   keys.count = 0;
   keys.room = 1000;
   r.op = vram__op_named(p, name);
-  r.in = in;
+  r.in = few;
   r.nin = 0;
   r.keys = &keys;
   if (r.op == VRAM_OP_COUNT)
@@ -12477,8 +12524,10 @@ static int vram__op_line(vram__parser *p) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
     if (r.nin == VRAM__MAX_INPUTS)
       return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
-    in[r.nin] = vram__parse_value(p, p->token);
-    if (!in[r.nin++])
+    if (r.nin == VRAM__FEW_INPUTS && !vram__inputs_move(p, &r))
+      return 0;
+    r.in[r.nin] = vram__parse_value(p, p->token);
+    if (!r.in[r.nin++])
       return 0;
   }
   return vram__parse_node(p, &r, names, name.text, &n);
@@ -12635,18 +12684,23 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
-/* A `unit` line. */
-static int vram__unit_line(vram__parser *p) {
+/* A `unit` or `stage` line. */
+static int vram__modules_line(vram__parser *p, int stage) {
   if (p->depth || p->blocks)
-    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              stage ? "stage inside a block" : "unit inside a block", NULL);
   while (vram__parse_token(p)) {
     if (!vram__span_is_name(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
-    if (!p->names_only && !vram__unit_add(p->g, p->token))
+    if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
   }
   return 1;
 }
+
+static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
+
+static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
@@ -12979,6 +13033,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"return", vram__return_line},
     {"unit", vram__unit_line},
+    {"stage", vram__stage_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -41297,6 +41352,8 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
+    else if (s->replay && !s->replay->taping && s->replay->fresh == 2)
+      s->replay->gradient[p->index] = 0; /* the wrapper has put it on the device */
     t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
@@ -44527,6 +44584,7 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -44548,6 +44606,9 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
@@ -44639,6 +44700,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -47295,21 +47357,25 @@ static void vram__ddp_forward_begin(vram__step *s) {
     vram__ddp_broadcast(s, 0, 1);
 }
 
-/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+/* One of the module's outputs is a clone from here on. */
+static void vram__ddp_clone(vram__step *s, const vram_value *v) {
+  vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+  y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+  vram__tensor_release(s, *t);
+  *t = y;
+}
+
+/* _DDPSink, which clones all of them. */
 static void vram__ddp_sink(vram__step *s) {
   const vram_node *n;
   uint32_t i;
-  for (n = s->g->first; n && !s->failed; n = n->next)
-    for (i = 0; i < n->nout; i++) {
-      const vram_value *v = n->out + i;
-      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-      if (vram__module_returns(s->g, v)) {
-        s->node = NULL;
-        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
-        vram__tensor_release(s, *t);
-        *t = y;
-      }
-    }
+  s->node = NULL;
+  for (i = 0; i < s->g->nresult && !s->failed; i++)
+    vram__ddp_clone(s, s->g->result[i]);
+  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (vram__module_returns(s->g, n->out + i))
+        vram__ddp_clone(s, n->out + i);
 }
 
 /* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
@@ -47345,6 +47411,19 @@ static void vram__ddp_backward_end(vram__step *s) {
     vram__ddp_reduce_all(s);
   d->expects = 0;
   d->unfinished = d->next < d->nbucket;
+}
+
+/* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
+   no_sync, but for the last backward, which begins with prepare_for_backward. */
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
+  uint32_t i;
+  s->last_batch = 1;
+  vram__ddp_forward_end(s);
+  vram__ddp_of(s)->buffers = 0;
+  vram__ddp_backward_begin(s);
+  for (i = 0; i < n && !s->failed; i++)
+    vram__ddp_accumulated(s, s->leaf.at + order[i]);
+  vram__ddp_backward_end(s);
 }
 
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
@@ -47830,13 +47909,16 @@ typedef struct vram__fsdp_group {
   uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
   vram__tensor *given;    /* what the caller has of `in` while the unit runs */
   uint8_t state, training;
-  uint8_t reshard;     /* vram_reshard */
-  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
-  uint32_t grad;       /* slot of the sharded gradients, */
-  uint32_t grad_block; /* and their block of the replay between two steps */
-  uint64_t grad_bytes; /* 0: no gradients */
-  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
-  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+  uint8_t reshard;      /* vram_reshard */
+  uint32_t gathered;    /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;        /* slot of the sharded gradients, */
+  uint32_t grad_block;  /* and their block of the replay between two steps */
+  uint64_t grad_bytes;  /* 0: no gradients */
+  uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
+  uint64_t numel, bare; /* of the flat parameter, with its padding and without */
+  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
+  uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -47859,6 +47941,8 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
+  uint8_t flat;  /* FullyShardedDataParallel: one flat parameter for each group */
+  uint32_t late; /* its slot: freed, but another stream used it */
 } vram__fsdp;
 
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
@@ -47874,7 +47958,19 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
                                   : VRAM__FSDP_REDUCE);
 }
 
+/* fsdp_make.c */
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_end(vram__step *s);
+
 /* fsdp.c */
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
@@ -47962,7 +48058,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.unshard, foreach_all_gather */
-static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
@@ -47970,6 +48066,10 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i, flat = 0;
   if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
     return;
+  if (d->flat) {
+    vram__fsdp1_unshard(s, g);
+    return;
+  }
   if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
     g->gathered = VRAM__OWN_WEIGHTS;
     return;
@@ -48014,7 +48114,7 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
-  if (!g->gathered)
+  if (!g->gathered || d->flat)
     return;
   if (g->training == VRAM__FSDP_FORWARD)
     vram__fsdp_free(s, &d->kept);
@@ -48052,6 +48152,10 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
     return;
+  if (d->flat) {
+    vram__fsdp1_reshard(s, g);
+    return;
+  }
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -48081,10 +48185,10 @@ static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
 /* ---- forward */
 
 /* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
-static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x, uint32_t k) {
   const vram__fsdp *d = vram__fsdp_of(s);
   return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
-         x.dt != d->mp;
+         x.dt != d->mp && !(d->flat && k); /* of FullyShardedDataParallel only the root does */
 }
 
 /* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
@@ -48098,8 +48202,8 @@ static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
     if (s->grad)
       vram__history_refresh(s, t);
     g->given[i] = *t;
-    *t =
-        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+    *t = vram__fsdp_casts_input(s, *t, k) ? vram__torch_cast(s, *t, d->mp)
+                                          : vram__tensor_retain(s, *t);
   }
 }
 
@@ -48108,7 +48212,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad)
+  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -48145,7 +48249,10 @@ static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_register(s, k);
-  vram__fsdp_prefetch(s, k, 1);
+  if (!vram__fsdp_of(s)->flat)
+    vram__fsdp_prefetch(s, k, 1);
+  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
+    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
@@ -48295,8 +48402,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_expect(s, g);
-  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
-    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+  if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
+                            : !vram__fsdp_prefetches(s, k)))
+    vram__fsdp_unshard(s, d->group + g->before - 1);
   g->at = 0;
 }
 
@@ -48442,8 +48551,10 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  if (d->flat)
+    vram__fsdp1_end(s);
   for (k = 0; k < d->ngroup && !s->failed; k++) {
-    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD && !d->flat)
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
@@ -48500,14 +48611,12 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     if (with_grad && !s->leaf.at[f->leaf].let_go &&
         !(s->leaf.known && (s->leaf.past[f->leaf].let_go || s->leaf.past[f->leaf].had)))
       continue;
+    vram__memory_zero(p + n, sizeof *p);
     p[n].numel = f->local;
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
-    p[n].dtype = f->dtype;
     p[n].gradient = f->local;
-    p[n].placed = 0;
-    p[n].dtensor = p[n].partial = 0;
-    p[n++].rank = 0;
+    p[n++].dtype = f->dtype;
   }
   return n;
 }
@@ -48553,7 +48662,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
-static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
   const vram_node *n;
   uint64_t in = g->ninput;
@@ -48690,7 +48799,7 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-static void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
@@ -48737,7 +48846,7 @@ static void vram__fsdp_make(vram__step *s) {
 /* ---- construction */
 
 /* module.to(device): children first, so the root's own come last. */
-static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
   const int whole = s->nth == 1 && !s->o->parallel->meta;
   const vram_param *p;
@@ -48909,7 +49018,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
          optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
 }
 
-static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
@@ -48953,6 +49062,338 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
   w->optimized = vram__fsdp_optimized;
 }
 
+/* >>parallel/fsdp1    FullyShardedDataParallel: one flat parameter for each unit
+   (torch/distributed/fsdp: _flat_param.py, _runtime_utils.py, to whose functions names here refer).
+   Blocks that another stream used come back with the next allocation (record_stream). */
+
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
+enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
+
+static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->param[g->first].dtype;
+}
+
+static uint32_t vram__fsdp1_item(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return vram__dtype_size(d->mp ? d->mp : vram__fsdp1_stored(d, g));
+}
+
+static uint64_t vram__fsdp1_shard(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->numel / d->shards * vram__dtype_size(vram__fsdp1_stored(d, g));
+}
+
+/* With NO_SHARD, or parameters that are views of the flat one, gradients that zero_grad lets go of
+   come back with the first allocation of the forward pass. */
+static int vram__fsdp1_waits(const vram__step *s) {
+  return s->o->parallel->use_orig_params || s->o->parallel->sharding == VRAM_SHARDING_NONE;
+}
+
+/* FlatParamHandle._init_flat_param_and_metadata: with use_orig_params each parameter begins at 16
+   bytes; the ranks divide the whole. */
+static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
+  const int full = s->o->parallel->sharding == VRAM_SHARDING_FULL;
+  uint32_t k, i;
+  if (s->o->parallel->sharding == VRAM_SHARDING_NONE)
+    d->shards = 1;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    for (i = g->first; i < g->end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (s->o->parallel->use_orig_params)
+        g->numel = vram__round_up_u64(g->numel, 16 / vram__dtype_size(f->dtype));
+      g->numel += f->p->d->numel;
+    }
+    g->bare = g->numel;
+    g->numel = vram__round_up_u64(g->numel, d->shards);
+    g->reshard = k && full ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
+  }
+}
+
+/* ---- construction */
+
+static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  if (s->nth == 1) {
+    vram__fsdp_make(s);
+    d->flat = 1;
+    vram__fsdp1_measure(s, d);
+  }
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    d->param[i].whole = d->param[i].post = d->param[i].shard = d->param[i].had = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    if (g->first == g->end)
+      continue;
+    o->params_bytes += vram__fsdp1_shard(d, g);
+    vram__total_add(&o->trainable, vram__fsdp1_shard(d, g));
+    if (s->nth > 1)
+      vram__total_add(o->all, vram__fsdp1_shard(d, g));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
+
+/* FlatParamHandle._get_shard: a copy of this rank's chunk, where it is shorter with padding. */
+static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t part = g->numel / d->shards;
+  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t mine = from < g->bare ? g->bare - from : 0;
+  const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
+  uint32_t chunk = vram__fsdp_new(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  if (mine >= part)
+    return;
+  vram__fsdp_new(s, part * item, VRAM_CATEGORY_PARAMS, 0);
+  vram__fsdp_free(s, &chunk);
+}
+
+/* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
+   what it was made of goes. */
+static void vram__fsdp1_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  for (k = 1; k <= d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k % d->ngroup;
+    uint32_t flat;
+    if (g->first == g->end)
+      continue;
+    flat = vram__fsdp_new(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
+                          VRAM_CATEGORY_PARAMS, 0);
+    if (d->shards > 1) {
+      vram__fsdp1_get_shard(s, g);
+      vram__fsdp_free(s, &flat);
+    }
+    for (i = g->end; i-- > g->first;)
+      vram__fsdp_free(s, &d->param[i].whole);
+  }
+  s->leaf.accumulated = vram__fsdp1_accumulated;
+}
+
+static void vram__fsdp1_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->late = 0;
+  s->leaf.accumulated = vram__fsdp1_accumulated;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = VRAM__FSDP1_REDUCE;
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- forward, backward */
+
+/* FlatParamHandle.unshard: with mixed precision a low-precision shard is gathered. */
+VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t low = 0;
+  if (d->mp && d->mp != vram__fsdp1_stored(d, g))
+    low = vram__fsdp_new(s, g->numel / d->shards * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                         VRAM__FSDP1_PRE_UNSHARD);
+  if (d->shards > 1)
+    g->gathered = vram__fsdp_new(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                                 VRAM__FSDP1_UNSHARD);
+  vram__fsdp_free(s, &low);
+  g->state = VRAM__FSDP_WHOLE;
+}
+
+VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp_free(s, &g->gathered);
+  g->state = VRAM__FSDP_SHARDED;
+}
+
+static void vram__fsdp1_backward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    for (i = g->first, g->left = 0; i < g->end; i++)
+      g->left += s->leaf.at[d->param[i].leaf].deps != 0;
+  }
+}
+
+/* The gradients of the group's parameters go; late: with the next allocation. */
+static void vram__fsdp1_let_go(vram__step *s, const vram__fsdp_group *g, int late) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__leaf *l = s->leaf.at + d->param[i].leaf;
+    if (late)
+      d->param[i].post = l->grad.st;
+    else
+      vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = d->param[i].had = 1;
+  }
+}
+
+static int vram__fsdp1_is_last(const vram__fsdp *d) {
+  uint32_t k = 0;
+  while (k < d->ngroup && !d->group[k].left)
+    k++;
+  return k == d->ngroup;
+}
+
+/* _reduce_grad: the flat gradient, in the dtype of the reduction, becomes a shard. */
+static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype own, uint32_t flat) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = vram__fsdp1_stored(d, g), dt = d->reduce ? d->reduce : own;
+  const uint64_t part = g->numel / d->shards;
+  uint32_t cast = 0, low = 0, padded = 0;
+  if (dt != own)
+    cast = vram__fsdp_new(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                          VRAM__FSDP1_REDUCE);
+  if (g->bare != g->numel)
+    padded = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                            VRAM__FSDP1_REDUCE);
+  g->grad =
+      vram__fsdp_new(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
+  if (dt != stored) {
+    low = g->grad;
+    g->grad = vram__fsdp_new(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                             VRAM__FSDP1_REDUCE);
+  }
+  vram__fsdp_free(s, &low);
+  vram__fsdp_free(s, &padded);
+  vram__fsdp_free(s, &cast);
+  d->late = flat;
+}
+
+/* SplitWithSizesBackward makes the flat gradient, then _post_backward_hook. */
+static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
+  uint32_t flat;
+  vram__fsdp_free(s, &d->late);
+  flat = vram__fsdp_new(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
+                        VRAM__FSDP1_UNSHARD);
+  vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  vram__fsdp1_reshard(s, g);
+  if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
+      d->group[g->before - 1].training == VRAM__FSDP_IDLE)
+    vram__fsdp_unshard(s, d->group + g->before - 1);
+  if (d->shards > 1)
+    vram__fsdp1_reduce(s, g, own, flat);
+  else
+    g->grad = flat; /* all_reduce in place */
+  g->grad_bytes = vram__fsdp1_shard(d, g);
+}
+
+/* The last gradient of a flat parameter is there. */
+static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t leaf = (uint32_t)(l - s->leaf.at);
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++)
+    for (i = d->group[k].first; i < d->group[k].end; i++)
+      if (d->param[i].leaf == leaf && d->group[k].left && !--d->group[k].left)
+        vram__fsdp1_post_backward(s, d->group + k);
+}
+
+/* _post_backward_final_callback */
+VRAM__FN void vram__fsdp1_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp1_reshard(s, d->group + k);
+}
+
+static void vram__fsdp1_optimizing(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  vram__fsdp_free(s, &d->late);
+  for (i = 0; i < d->nparam; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* One flat shard of each group. */
+static uint32_t vram__fsdp1_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, n = 0;
+  (void)with_grad;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    if (g->first == g->end)
+      continue;
+    d->param[g->first].size[0] = (int64_t)(g->numel / d->shards);
+    p[n].numel = g->numel / d->shards;
+    p[n].ndim = 1;
+    p[n].size = d->param[g->first].size;
+    p[n].dtype = vram__fsdp1_stored(d, g);
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+static void vram__fsdp1_forget(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+static void vram__fsdp1_zero_grad(vram__step *s) {
+  if (!vram__fsdp1_waits(s))
+    vram__fsdp1_forget(s);
+}
+
+static void vram__fsdp1_forward_begin(vram__step *s) {
+  vram__fsdp1_forget(s);
+  vram__fsdp_forward_begin(s);
+}
+
+static void vram__fsdp1_optimized(vram__step *s) { s->r->gradients_bytes = s->r->params_bytes; }
+
+static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const vram_param *q;
+  if (p->sharding == VRAM_SHARDING_HYBRID)
+    return "FullyShardedDataParallel is not played with HYBRID_SHARD";
+  if (p->dp < 2)
+    return "FullyShardedDataParallel is played on two ranks or more";
+  if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
+    return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "
+           "and clipping";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && q->kind != VRAM__PARAM)
+      return "Must flatten tensors with uniform requires_grad when use_orig_params=False";
+  return vram__fsdp_refuses(g, o);
+}
+
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp1_refuses;
+  w->put = vram__fsdp1_put;
+  w->construct = vram__fsdp1_construct;
+  w->restore = vram__fsdp1_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp1_zero_grad;
+  w->forward_begin = vram__fsdp1_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->backward_begin = vram__fsdp1_backward_begin;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optimizing = vram__fsdp1_optimizing;
+  w->optim_params = vram__fsdp1_optim_params;
+  w->optimized = vram__fsdp1_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -48973,6 +49414,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_DS3:
     vram__ds3_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_FSDP1:
+    vram__fsdp1_wrapper(w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
@@ -49069,12 +49513,13 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
-                         backward or input part the gradients of its inputs */
-  uint32_t *gradient; /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient; /* so many */
-  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
+                              backward or input part the gradients of its inputs */
+  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient;      /* so many */
+  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
+  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
   uint8_t known;
 } vram__played;
 
@@ -49170,6 +49615,113 @@ static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
   return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
 }
 
+/* What a unit takes, about: parameters with gradients and two states, and results of as many
+   microbatches as are in flight. */
+static uint64_t vram__stage_weight(const vram__pipe *p, const vram__unit_run *run,
+                                   const vram_node *end) {
+  const int all = p->parallel->schedule == VRAM_PIPELINE_GPIPE ||
+                  p->parallel->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  const uint64_t alive = all || p->microbatches < p->ranks ? p->microbatches : p->ranks;
+  const vram_node *n;
+  uint64_t sum = 0;
+  uint32_t i;
+  for (n = run->first; n != end; n = n->next) {
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->node == n)
+        sum = vram__sum_or_overflow(
+            sum, vram__product_or_overflow(
+                     4, vram__dims_bytes_of(n->param[i]->d, (vram_dtype)n->param[i]->dtype)));
+    for (i = 0; i < n->nout; i++)
+      sum = vram__sum_or_overflow(
+          sum, vram__product_or_overflow(alive, vram__dims_bytes_of(n->out[i].d, n->out[i].dtype)));
+  }
+  return sum;
+}
+
+/* Fills stages up to `most`; where stage `which` begins. *count: how many stages that makes. */
+static const vram_node *vram__stage_fill(const vram__pipe *p, uint64_t most, uint32_t units,
+                                         uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first, *at = n;
+  uint64_t sum = 0;
+  uint32_t unit = 0;
+  *count = 1;
+  while (n) {
+    vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    const vram_node *end = run.last->next;
+    uint64_t weight;
+    const uint32_t left = units - unit; /* units from this one on */
+    if (!run.is_unit && n != p->whole->first) {
+      n = end; /* counts with the unit before, below */
+      continue;
+    }
+    while (end) { /* what lies between this unit and the next one */
+      const vram__unit_run next = vram__units_run(p->whole, p->parallel->units, end);
+      if (next.is_unit && !(run.first == p->whole->first && !run.is_unit))
+        break;
+      run.is_unit |= next.is_unit;
+      end = next.last->next;
+    }
+    weight = vram__stage_weight(p, &run, end);
+    if (unit && (weight > most || sum > most - weight ||
+                 (*count < p->stages && left <= p->stages - *count))) {
+      if (*count == which)
+        at = run.first;
+      ++*count;
+      sum = 0;
+    }
+    sum = vram__sum_or_overflow(sum, weight);
+    unit++;
+    n = end;
+  }
+  return at;
+}
+
+/* The least that the fullest stage can take. */
+static uint64_t vram__stage_balance(const vram__pipe *p, uint32_t units) {
+  uint64_t low = 0, high = (uint64_t)VRAM_MAX_BYTES;
+  uint32_t count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    vram__stage_fill(p, middle, units, 0, &count);
+    if (count > p->stages)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The first node of the module of the k-th name of `stage` lines; NULL: there is none. */
+static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
+  const vram__unit_word *w = g->stage_first;
+  const vram_node *n;
+  while (w && k--)
+    w = w->next;
+  for (n = w ? g->first : NULL; n; n = vram__line_end_of(n)->next) {
+    const vram__span label = vram__node_label(vram__line_end_of(n));
+    if (n->op < VRAM_OP_COUNT && label.len >= w->len &&
+        vram__text_equal(label.text, w->text, w->len) &&
+        (label.len == w->len || label.text[w->len] == '.'))
+      return n;
+  }
+  return NULL;
+}
+
+/* Where stage i of all begins; NULL: behind the last one. */
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
+                                          uint64_t most) {
+  uint32_t none;
+  if (!i)
+    return p->whole->first;
+  if (i == p->stages)
+    return NULL;
+  if (p->whole->stage_first)
+    return vram__stage_named(p->whole, i - 1);
+  if (p->parallel->balance)
+    return vram__stage_fill(p, most, units, i, &none);
+  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+}
+
 /* Where the schedule's loss_fn begins: the line of that name. */
 static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   const vram_node *n = g->last;
@@ -49187,8 +49739,17 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
-  uint32_t k, units, none;
+  const vram__unit_word *w;
+  uint32_t k, units, named = 0;
+  uint64_t most;
   vram__stage_unit_at(p, UINT32_MAX, &units);
+  for (w = g->stage_first; w; w = w->next)
+    named++;
+  if (named && named + 1 != p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "as many names of stage lines as there are cuts are expected: one less "
+                           "than the stages of all ranks");
+  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
   if (!o->train)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
   if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
@@ -49199,8 +49760,16 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -49210,16 +49779,15 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
     s->is_first = s->stage == 0;
     s->is_last = s->stage + 1 == p->stages;
-    s->lo = s->is_first
-                ? g->first
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage, p->stages), &none);
-    s->hi = s->is_last
-                ? NULL
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
-    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi))
+    s->lo = vram__stage_begin(p, s->stage, units, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
+        (s->hi && s->hi->index < s->lo->index))
       return vram__pipe_fail(p, VRAM_ERR_VALUE,
                              "a stage without nodes: more stages than units, names with a number "
                              "that is a part of its own (\"layers.3\") or rounds of a loop");
+    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
+      s->loss = g->returned->next; /* where the module returns */
     if (!s->is_last || !p->parallel->loss_fn.text)
       continue;
     s->loss = vram__stage_loss(g, p->parallel->loss_fn);
@@ -49538,6 +50106,7 @@ typedef struct vram__part_player {
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
   uint32_t *given, ngiven; /* what the running part gives */
+  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
 } vram__part_player;
 
 /* ---- writing down */
@@ -49601,6 +50170,12 @@ static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
   to->bytes = bytes;
   to->kind = VRAM__PART_BRIEF;
   y->part->count++;
+}
+
+static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  if (y->norder < y->p->g.nparam)
+    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
 }
 
 static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
@@ -49682,6 +50257,11 @@ static void vram__part_end(vram__part_player *y) {
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
+  part->order = vram__part_list(y, y->norder);
+  for (i = 0; part->order && i < y->norder; i++)
+    part->order[i] = y->order[i];
+  part->norder = y->norder;
+  y->norder = 0;
   for (i = 0; i < t->leaf.parameters; i++)
     n += t->leaf.at[i].grad.d && !y->had[i];
   part->gradient = vram__part_list(y, 2 * n);
@@ -50517,13 +51097,16 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  if (!y.had || !y.given || !in)
+  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
+  if (!y.had || !y.given || !in || !y.order)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
   y.t.brief = vram__part_hear_brief;
+  if (p->parallel->wrapper)
+    y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {
@@ -50838,9 +51421,13 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
   const vram__played *part;
   m->live = vram__pipe_table(r, k);
+  r->s->node = NULL;
+  r->s->last_batch = 0;
+  VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
+  VRAM__WRAPPER_DO(r->s, forward_end);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
@@ -50873,6 +51460,8 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__played *part =
       vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
   r->had[k] = 1;
+  if (r->s->wrapper && mb + 1 == r->p->microbatches)
+    vram__ddp_last_backward(r->s, part->order, part->norder);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -50953,6 +51542,13 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
+static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last && !r->s->wrapper)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+}
+
 /* ---- ScheduleGPipe._step_microbatches */
 
 /* A Work of a single send or receive holds the tensor as long as it is held itself: works of
@@ -50968,8 +51564,8 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
       vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
     vram__pipe_forward(r, 0, i);
   }
-  for (i = 0; i < count && !stage->is_last; i++)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->out, stage->nout);
+  for (i = 0; i < count; i++)
+    vram__pipe_sent(r, i);
   for (i = 0; i < count && !r->s->failed; i++) {
     vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
     vram__pipe_receive(r, 0, i, 0);
@@ -51010,10 +51606,9 @@ static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint3
 
 /* _wait_and_release_fwd_send of what was sent last */
 static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
-  const vram__pipe_stage *stage = r->p->stage;
   vram__slots_release(r->s, v->fwd_sends, v->most);
-  if (v->sent && !stage->is_last)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, v->sent - 1)->out, stage->nout);
+  if (v->sent)
+    vram__pipe_sent(r, v->sent - 1);
   v->sent = 0;
 }
 
@@ -51265,6 +51860,40 @@ static void vram__pipe_clear(vram__pipe_run *r) {
   vram__memory_zero(r->chunk, n * sizeof *r->chunk);
 }
 
+/* Is a stage one of this rank's? Then what goes to it is handed over. */
+static int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
+  uint32_t k = 0;
+  while (k < p->local && p->stage[k].stage != stage)
+    k++;
+  return k < p->local;
+}
+
+/* One handover of each microbatch in forward, and of its gradient back. */
+static void vram__pipe_sends(vram__step *s, const vram__handover *h, uint32_t n, int in) {
+  const uint32_t there = in ? VRAM_COLLECTIVE_RECV : VRAM_COLLECTIVE_SEND,
+                 back = in ? VRAM_COLLECTIVE_SEND : VRAM_COLLECTIVE_RECV;
+  uint32_t i, mb;
+  for (i = 0; i < n; i++)
+    for (mb = 0; mb < s->pipe->microbatches; mb++) {
+      const uint64_t bytes = vram__dims_bytes_of(h[i].d, h[i].dt);
+      vram__communicate(s, (vram_collective)there, bytes, 2);
+      if (h[i].grad)
+        vram__communicate(s, (vram_collective)back, bytes, 2);
+    }
+}
+
+static void vram__pipe_communicate(vram__step *s) {
+  const vram__pipe *p = s->pipe;
+  uint32_t k;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *q = p->stage + k;
+    if (!q->is_first && !vram__pipe_is_here(p, q->stage - 1))
+      vram__pipe_sends(s, q->in, q->nin, 1);
+    if (!q->is_last && !vram__pipe_is_here(p, q->stage + 1))
+      vram__pipe_sends(s, q->out, q->nout, 0);
+  }
+}
+
 /* Forward and backward of all microbatches. */
 VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe *const p = s->pipe;
@@ -51293,6 +51922,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   else
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
+  vram__pipe_communicate(s);
   for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
@@ -77640,12 +78270,7 @@ static const char vram__video_norm[] =
 
 /* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
 static const char vram__video_rms[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "%3\n"
   "drop %1.mean\n";
 
@@ -78380,14 +79005,18 @@ static const char vram__denoiser_continuous[] =
   "add %1.add_1 %1.mul %1.slice_3\n"
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
-/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__denoiser_rms[] =
+/* What RMSNorms begin with: path, of what */
+static const char vram__denoiser_mean_square[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
   "add %1.add %1.mean scalar=1\n"
   "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "mul %1.mul %2 %1.rsqrt\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[%3]\n"
   "%5"
@@ -78396,12 +79025,7 @@ static const char vram__denoiser_rms[] =
 
 /* T5LayerNorm: path, of what */
 static const char vram__denoiser_t5_norm[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[$c]\n"
   "mul %1.mul_1 %1.weight %1.to_1\n";
@@ -78591,7 +79215,7 @@ static const char vram__sd3_second[] =
 
 static const vram__hf_part vram__denoiser_parts[] = {
 {"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
-      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"mean_square", vram__denoiser_mean_square, NULL}, {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
       {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
       {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
       {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
@@ -80952,6 +81576,7 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 /* hparams.c */
 VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN int vram__llama_is_whole(uint32_t kind);
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
@@ -81169,6 +81794,11 @@ VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char
   return vram_file_get(l->file, name, n);
 }
 
+/* Is a value, or each of an array, a uint64_t or int64_t: a number or a flag? */
+VRAM__FN int vram__llama_is_whole(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL;
+}
+
 /* 0: missing, or no number. */
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
   const vram_file_value *const v = vram__llama_get(l, key);
@@ -81193,8 +81823,75 @@ static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const
 
 /* 0: no whole number from 0 to 2^31 - 1. */
 static int vram__llama_is_count(uint32_t kind, uint64_t u) {
-  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
-         u <= INT32_MAX;
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT) && u <= INT32_MAX;
+}
+
+/* Keys that are read by their values alone: of what kind they must be. llama.cpp stops at a key of
+   another type, too (llama-model-loader.cpp, GGUFMeta::GKV::get_kv), if its architecture has it. */
+typedef enum vram__llama_kind {
+  VRAM__LLAMA_FLAG,
+  VRAM__LLAMA_COUNT,
+  VRAM__LLAMA_FLOAT,
+  VRAM__LLAMA_FLOATS /* of each layer, or one for all */
+} vram__llama_kind;
+
+static const struct {
+  const char *key;
+  vram__llama_kind kind;
+} vram__llama_kinds[] = {
+    {"attention.causal", VRAM__LLAMA_FLAG},
+    {"use_parallel_residual", VRAM__LLAMA_FLAG},
+    {"swin_norm", VRAM__LLAMA_FLAG},
+    {"rope.scaling.finetuned", VRAM__LLAMA_FLAG},
+    {"expert_weights_norm", VRAM__LLAMA_FLAG},
+    {"ssm.dt_b_c_rms", VRAM__LLAMA_FLAG},
+    {"pooling_type", VRAM__LLAMA_COUNT},
+    {"classifier.pooling_type", VRAM__LLAMA_COUNT},
+    {"n_deepstack_layers", VRAM__LLAMA_COUNT},
+    {"leading_dense_block_count", VRAM__LLAMA_COUNT},
+    {"attention.indexer.top_k", VRAM__LLAMA_COUNT},
+    {"experts_per_group", VRAM__LLAMA_COUNT},
+    {"rescale_every_n_layers", VRAM__LLAMA_COUNT},
+    {"num_loops", VRAM__LLAMA_COUNT},
+    {"attention.max_alibi_bias", VRAM__LLAMA_FLOAT},
+    {"attention.clamp_kqv", VRAM__LLAMA_FLOAT},
+    {"attention.temperature_scale", VRAM__LLAMA_FLOAT},
+    {"attention.value_scale", VRAM__LLAMA_FLOAT},
+    {"attention.layer_norm_rms_epsilon", VRAM__LLAMA_FLOAT},
+    {"residual_scale", VRAM__LLAMA_FLOAT},
+    {"embedding_scale", VRAM__LLAMA_FLOAT},
+    {"expert_weights_scale", VRAM__LLAMA_FLOAT},
+    {"swiglu_clamp_exp", VRAM__LLAMA_FLOATS},
+    {"swiglu_clamp_shexp", VRAM__LLAMA_FLOATS},
+};
+
+static int vram__llama_is_kind(const vram_file_value *v, vram__llama_kind kind) {
+  switch (kind) {
+  case VRAM__LLAMA_FLAG:
+    return v->kind == VRAM_VALUE_BOOL;
+  case VRAM__LLAMA_COUNT:
+    return vram__llama_is_count(v->kind, v->number.u);
+  case VRAM__LLAMA_FLOATS:
+    if (v->kind == VRAM_VALUE_ARRAY)
+      return v->of == VRAM_VALUE_FLOAT;
+    /* fall through */
+  default:
+    return v->kind == VRAM_VALUE_FLOAT;
+  }
+}
+
+static vram_result vram__llama_check_kinds(const vram__llama *l, vram_error *e) {
+  static const char *const expected[] = {
+      "': true or false is expected", "': a number from 0 to 2^31-1 is expected",
+      "': a floating-point number is expected", "': floating-point numbers are expected"};
+  size_t i;
+  for (i = 0; i < sizeof vram__llama_kinds / sizeof *vram__llama_kinds; i++) {
+    const char *const key = vram__llama_kinds[i].key;
+    const vram_file_value *const v = vram__llama_get(l, key);
+    if (v && !vram__llama_is_kind(v, vram__llama_kinds[i].kind))
+      return vram__llama_refuse(l, e, key, expected[vram__llama_kinds[i].kind]);
+  }
+  return VRAM_OK;
 }
 
 /* What the file does not have stays as it is. */
@@ -81209,21 +81906,22 @@ static vram_result vram__llama_number(const vram__llama *l, const char *key, uin
   return VRAM_OK;
 }
 
-/* A number of each layer, into what lies at `offset` in each. */
-static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+/* A number of each layer, or a flag, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset, int is_flag,
                                     vram_error *e) {
   const vram_file_value *const v = vram__llama_get(l, key);
   const uint64_t *many;
-  uint32_t i;
+  uint32_t i, kind;
   if (!v)
     return VRAM_OK;
   many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  kind = many ? v->of : v->kind;
   if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   for (i = 0; i < l->n_layer; i++) {
     const uint64_t u = many ? many[i] : v->number.u;
     const uint32_t n = (uint32_t)u;
-    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+    if (!vram__llama_is_count(kind, u) && !(kind == VRAM_VALUE_BOOL && (is_flag || many)))
       return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
     vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
   }
@@ -81339,7 +82037,7 @@ static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
     l->n_swa = 0;
     return VRAM_OK;
   }
-  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+  if (is_each && (!v->array || v->count < l->n_layer || !vram__llama_is_whole(v->of)))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   if (!is_each && vram__llama_number(l, key, &period, e))
     return VRAM_ERR_VALUE;
@@ -81418,13 +82116,14 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   static const char output[] = "output.weight";
   const vram_file_value *causal;
   uint32_t i;
-  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
-      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
+  if (vram__llama_begin(l, e) || vram__llama_check_kinds(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), 0, e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), 0, e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
-  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), 0,
+                       e) ||
       vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
     return VRAM_ERR_VALUE;
   l->n_layer_kv = l->n_layer - l->n_layer_nextn;
@@ -81438,7 +82137,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
     l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
   if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
       vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
-                       e))
+                       1, e))
     return VRAM_ERR_VALUE;
   for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
     l->layer[i].is_nextn = 1;
@@ -81657,10 +82356,9 @@ VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
   const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
   if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
     return 1;
-  if (v && v->kind == VRAM_VALUE_ARRAY)
-    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
-           ((const uint64_t *)v->array)[i] != 0;
-  if (v)
+  if (v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of))
+    return !v->array || i >= v->count || ((const uint64_t *)v->array)[i] != 0;
+  if (v && vram__llama_is_whole(v->kind))
     return v->number.u != 0;
   return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
@@ -82670,7 +83368,7 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
+  uint8_t is_given_up;    /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
@@ -82794,6 +83492,9 @@ VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z);
+VRAM__FN uint64_t vram__build_each(const vram__build *b);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
@@ -82973,10 +83674,13 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
 
 static int vram__graph_place_node(vram__graph *g, int32_t i) {
   vram__graph_node *n = g->node + i;
-  vram__graph_heap *h = g->heap + n->buffer;
+  vram__graph_heap *h;
   int32_t from;
   if (n->view >= 0 || (n->flags & (VRAM__NODE_FOREIGN | VRAM__NODE_IS_PLACED)))
     return 1;
+  if (n->buffer < 0)
+    return 0; /* of nothing that has a place: a layer without its weights */
+  h = g->heap + n->buffer;
   n->flags |= VRAM__NODE_IS_PLACED;
   from = vram__graph_taken_over(g, n);
   if (from >= 0) {
@@ -83101,7 +83805,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   vram__graph_node *n = g->node + g->nnode;
   const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return -1;
   }
   *n = *from;
@@ -83139,7 +83843,7 @@ static int32_t vram__split_copy(vram__split *s, int32_t i) {
   if (c >= 0)
     return c;
   if (s->ninput == sizeof s->input / sizeof *s->input) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return i;
   }
   c = vram__graph_append(g, i, s->buffer, flags);
@@ -83243,7 +83947,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
-  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+  for (uint32_t i = 0; i < g->norder && !g->is_given_up; i++) {
     vram__graph_node *n = g->node + g->order[i];
     if (vram__graph_is_view(n))
       continue;
@@ -83274,7 +83978,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   vram__graph *g = b->g;
   vram__graph_node *n = g->node + g->nnode;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
@@ -83293,7 +83997,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   if (source < 0)
     return;
   if (n->nsource == VRAM__GRAPH_SOURCES)
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   else
     n->source[n->nsource++] = source;
 }
@@ -83302,7 +84006,7 @@ static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
   int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
-    g->is_full = 1;
+    g->is_given_up = 1;
   else if (is_input)
     g->input[g->ninput++] = node;
   else
@@ -83597,6 +84301,23 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
+/* These rows in the last layer, unless the architecture takes them behind it or takes none: of one,
+   two or three tensors. */
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z) {
+  if (!is_last ||
+      (b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL)))
+    return;
+  *x = vram__build_rows_of(b, *x);
+  if (y)
+    *y = vram__build_rows_of(b, *y);
+  if (z)
+    *z = vram__build_rows_of(b, *z);
+}
+
+/* Tokens of each sequence. */
+VRAM__FN uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
 /* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
@@ -83776,7 +84497,7 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   if (vram__llama_is_quantised(type))
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   vram__build_at(b, i)->bytes =
       vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
@@ -84091,7 +84812,7 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
   int32_t i;
   a.k = a.v = a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight"))
-    b->g->is_full = 1; /* all in one: not built */
+    b->g->is_given_up = 1; /* all in one: not built */
   i = vram__build_linear(b, x, "attn_q.weight", NULL);
   a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
   if (y->cache >= 0) {
@@ -84166,7 +84887,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   int32_t all, kv, k;
   a.gate = -1;
   if (turned > y->head_k)
-    b->g->is_full = 1; /* more positions than a head has elements */
+    b->g->is_given_up = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -84437,7 +85158,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   if (up < 0) {
-    b->g->is_full = 1; /* a router without experts */
+    b->g->is_given_up = 1; /* a router without experts */
     return x;
   }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
@@ -84449,7 +85170,7 @@ static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
                                 const vram__build_experts *e) {
   const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
   if (i < 0)
-    b->g->is_full = 1; /* experts without one */
+    b->g->is_given_up = 1; /* experts without one */
   return i < 0 ? x : i;
 }
 
@@ -84515,7 +85236,7 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
       "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
   const double each = vram__llama_real(b->m, "experts_per_group");
   if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
-    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+    b->g->is_given_up = 1; /* fewer groups than are chosen: no graph of this kind */
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
@@ -84605,7 +85326,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
 
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
-  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = vram__build_each(b);
   int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
@@ -84619,7 +85340,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
@@ -84645,7 +85366,7 @@ typedef struct vram__build_scanned {
 
 /* The scan's outputs, behind them the states, which are stored. */
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
-  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t inner = b->m->ssm_d_inner, tokens = vram__build_each(b);
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
   const uint64_t outputs =
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
@@ -84684,7 +85405,7 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
-  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+  return vram__build_view(b, a, width, vram__build_each(b), b->m->n_seq);
 }
 
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
@@ -84723,7 +85444,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.x = vram__build_slice(b, x, inner);
   s.b = vram__build_slice(b, x, shared);
   s.c = vram__build_slice(b, x, shared);
-  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, vram__build_each(b), b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
   s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
@@ -84737,7 +85458,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
 /* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
 VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
-  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const uint64_t head = heads ? inner / heads : 0, each = vram__build_each(b);
   const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
   int32_t all, z;
   vram__build_scanned s;
@@ -84771,8 +85492,7 @@ VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last
   i = vram__build_map(b, i,
                       vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
   x = vram__build_map(b, i, x);
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
   return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
@@ -84786,7 +85506,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   x = vram__build_slice(b, all, width);
   i = vram__build_map(b, vram__build_slice(b, all, width), x);
   i = vram__build_columns(b, i, b->m->shortconv_l_cache);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "shortconv.conv.weight"));
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
@@ -84801,8 +85521,6 @@ typedef struct vram__build_net {
   int32_t q, k, v, gate, beta, state;
   uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
 } vram__build_net;
-
-static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
 
 /* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
    stored. */
@@ -84870,7 +85588,7 @@ VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
   n.width = b->m->ssm_d_state;
   n.heads = heads;
   if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
-    b->g->is_full = 1; /* the older form of qwen3next */
+    b->g->is_given_up = 1; /* the older form of qwen3next */
   vram__build_expand(b, x);
   all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
   all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
@@ -84980,7 +85698,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 static int32_t vram__build_own(vram__build *b, int32_t x) {
   uint64_t width;
   if (b->each_layer < 0) {
-    b->g->is_full = 1; /* gemma3n without them */
+    b->g->is_given_up = 1; /* gemma3n without them */
     return x;
   }
   width = vram__build_at(b, b->each_layer)->ne[0];
@@ -85155,15 +85873,13 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
    (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
    arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
 
-static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* All tokens in a row, and apart by sequence. */
 static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
   return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
-  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_each(b), b->m->n_seq);
 }
 
 static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
@@ -85172,7 +85888,7 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
-  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const uint64_t width = b->m->n_embd, each = vram__build_each(b);
   const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
   const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
   vram__build_at(b, others)->bytes =
@@ -85408,11 +86124,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   x = vram__build_in_a_row(b, x);
   i = vram__build_in_a_row(b, i);
   before = vram__build_in_a_row(b, before);
-  if (is_last) {
-    x = vram__build_rows_of(b, x);
-    i = vram__build_rows_of(b, i);
-    before = vram__build_rows_of(b, before);
-  }
+  vram__build_last_rows(b, is_last, &x, &i, &before);
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
@@ -85430,8 +86142,7 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
   vram__build_foreign(b, vram__build_last_token(b, norm), -1);
   x = vram__build_in_a_row(b, vram__build_map(b, i, x));
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
 }
@@ -85472,7 +86183,7 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
   if (!head || c + 1 != (int32_t)b->m->ncache) {
-    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    b->g->is_given_up = 1; /* no cache of an indexer, or not behind that of the layer */
     return;
   }
   heads = vram__build_width(t) / head;
@@ -85546,7 +86257,7 @@ static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
     b->il = il;
   }
   if (!t) {
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
     return b->buckets;
   }
   if (b->buckets < 0)
@@ -85582,10 +86293,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
 }
 
 static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
@@ -85619,10 +86327,7 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) 
 /* bert: norms behind the sums. */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
   if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
@@ -85638,10 +86343,7 @@ VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
 /* arctic: a dense feed-forward behind attention, experts beside both. */
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
   dense = vram__build_map(b, dense, i);
@@ -85660,10 +86362,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   }
   if (!y->n_ff)
     return before;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (y->n_head)
     i = vram__build_map(b, i, x);
   x = i;
@@ -85674,10 +86373,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
 /* grovemoe: experts, and of what they make those of their groups, by the same logits. */
 VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
   logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
@@ -85693,10 +86389,7 @@ VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
   const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
   const int is_after = v && v->number.u;
   int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (is_after)
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
   x = vram__build_map(b, i, x);
@@ -85787,7 +86480,7 @@ static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) 
     return i;
   }
   if (rows != b->tokens)
-    b->g->is_full = 1; /* llama.cpp stops */
+    b->g->is_given_up = 1; /* llama.cpp stops */
   i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
   i = vram__build_node(b, width, b->m->n_seq, 1, i);
   vram__build_source(b, i,
@@ -85916,6 +86609,46 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
   return len > n && vram__text_equal(name + len - n, with, n);
 }
 
+/* Weights that only some architectures have: what their names begin with, and who has them, a space
+   behind each. Of the others each may be anywhere: with one that its layer does not take, llama.cpp
+   loads no file ("wrong number of tensors"). */
+static const struct {
+  const char *begins, *has;
+} vram__known_of[] = {
+    {"time_mix_", "rwkv6 rwkv6qwen2 rwkv7 arwkv7 "},
+    {"channel_mix_", "rwkv6 rwkv7 "},
+    {"altup_", "gemma3n "},
+    {"laurel_", "gemma3n "},
+    {"vis_", "cogvlm "},
+    {"cross_attn_", "t5 "},
+    {"shortconv.", "lfm2 lfm2moe "},
+    {"ffn_latent_", "nemotron_h_moe "},
+    {"indexer.", "deepseek32 glm-dsa "},
+    {"ssm_ba", "qwen3next "},
+    {"ssm_f_", "kimi-linear "},
+    {"ssm_g_", "kimi-linear "},
+    {"ssm_", "falcon-h1 qwen3next qwen35 qwen35moe plamo2 mamba mamba2 jamba nemotron_h"
+             " nemotron_h_moe granitehybrid kimi-linear "},
+};
+
+static int vram__known_is_of(const vram__llama *m, const char *name, uint32_t len) {
+  for (size_t i = 0; i < sizeof vram__known_of / sizeof *vram__known_of; i++) {
+    const char *at = vram__known_of[i].has;
+    const uint32_t n = vram__text_len(vram__known_of[i].begins);
+    if (len < n || !vram__text_equal(name, vram__known_of[i].begins, n))
+      continue;
+    for (; *at; at++) {
+      const char *const word = at;
+      while (*at != ' ')
+        at++;
+      if ((uint32_t)(at - word) == m->arch_len && vram__text_equal(word, m->arch, m->arch_len))
+        return 1;
+    }
+    return 0;
+  }
+  return 1;
+}
+
 /* "blk.N.NAME", N below that of the layers that are computed. */
 static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
@@ -85934,6 +86667,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
     return 1;
   name += i + 1;
   len = len > i + 1 ? len - i - 1 : 0;
+  if (!vram__known_is_of(m, name, len))
+    return 0;
   if (vram__known_ends(name, len, ".weight"))
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
@@ -85998,18 +86733,13 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
-/* Are output rows chosen in the last layer, and not behind it? */
-static int vram__build_has_rows(const vram__build *b) {
-  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
-}
-
 /* What makes one token of others: attention, or a state. */
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->layer[m->layer[b->il].reads].cache < 0) {
-    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    b->g->is_given_up = 1; /* a feed-forward's layer without its matrices */
     return x;
   }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
@@ -86054,7 +86784,7 @@ static vram__build_norms vram__build_norms_of(vram__build *b) {
     n.forward = after;
     n.forward_bias = "";
     if (!vram__build_weight(b, after))
-      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+      b->g->is_given_up = 1; /* no layer of this kind: feed-forward without a norm */
   }
   return n;
 }
@@ -86078,11 +86808,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
   if (b->flags & VRAM__BUILD_ROWS_AFTER)
     i = vram__build_norm(b, i, n.mixed, NULL);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
-  }
+  vram__build_last_rows(b, is_last, &i, &x, logits >= 0 ? &logits : NULL);
   if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
     i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
@@ -86104,11 +86830,7 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    norm = vram__build_rows_of(b, norm);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, &norm);
   norm = vram__build_forward(b, norm, -1);
   if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
     return vram__build_map(b, vram__build_map(b, i, norm), x);
@@ -86124,10 +86846,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
   if (!parallel || !parallel->number.u)
     return vram__build_plain(b, x, is_last);
   i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
@@ -86138,10 +86857,7 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
   i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   return vram__build_map(b, i, x);
 }
 
@@ -86407,7 +87123,7 @@ static void vram__build_all(vram__build *b) {
   vram__build_each_layer(b, x);
   if (b->flags & VRAM__BUILD_STREAMED)
     x = vram__build_streams_begin(b, x);
-  for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
+  for (b->il = 0; b->il < n && !b->g->is_given_up; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
@@ -86462,7 +87178,9 @@ static int vram__build_is_moved(const vram__llama *m) {
 /* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
 static int vram__build_has_sections(const vram__llama *m) {
   const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
-  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of)
+                           ? (const uint64_t *)v->array
+                           : NULL;
   return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
@@ -86570,7 +87288,7 @@ VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) 
     return;
   b.tokens = b.outputs = m->n_seq;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return;
   vram__graph_spread(g);
   for (uint32_t i = 0; i < g->norder; i++) {
@@ -86590,10 +87308,10 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);
@@ -86954,6 +87672,7 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what);
 VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
 VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size);
 
 /* onnx_fold.c */
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
@@ -89035,7 +89754,7 @@ static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onn
 }
 
 /* A place within 0 and size, from the end if it is negative. */
-static int64_t vram__onnx_place(int64_t at, int64_t size) {
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size) {
   at = at < 0 ? (at < -size ? 0 : at + size) : at;
   return at > size ? size : at;
 }
@@ -90062,11 +90781,6 @@ typedef struct vram__tflite_cut { /* of an axis */
   int is_one; /* the axis goes */
 } vram__tflite_cut;
 
-static int64_t vram__tflite_place(int64_t at, int64_t size) {
-  at = at < 0 ? (at < -size ? 0 : at + size) : at;
-  return at > size ? size : at;
-}
-
 /* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
 static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
                              int is_first, vram__tflite_cut *c) {
@@ -90086,12 +90800,12 @@ static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_v
     return vram__onnx_refuse(m, "axes that the mask adds");
   for (i = 0; i < x->d->ndim; i++) {
     const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
-    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__onnx_place(list[0][i], size);
     c[i].end = size;
     c[i].step = strided && i < n[0] ? list[2][i] : 1;
     c[i].is_one = i < n[0] && ones >> i & 1;
     if (i < n[0] && strided && !(ends >> i & 1))
-      c[i].end = vram__tflite_place(list[1][i], size);
+      c[i].end = vram__onnx_place(list[1][i], size);
     else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
       c[i].end = c[i].start + list[1][i];
     if (c[i].step < 1)
@@ -90907,7 +91621,7 @@ static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t c
     vram__text_putu(to, cap, n, m->f->tensor_bytes);
     vram__text_puts(to, cap, n, " bytes of constants\n");
   }
-  if (graphs && graphs->number.u > 1) {
+  if (graphs && graphs->kind == VRAM_VALUE_UINT && graphs->number.u > 1) {
     vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
     vram__text_putu(to, cap, n, graphs->number.u - 1);
     vram__text_puts(to, cap, n, "\n");

@@ -24,6 +24,7 @@ refuse_parallel "a stage without nodes: more stages than units" $stages --parall
 refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
+refuse_parallel "pp with another strategy than ddp is not played yet" $stages --parallel pp=2+fsdp2=2
 refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3

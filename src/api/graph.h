@@ -151,7 +151,8 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
-  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
+  struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -222,6 +223,10 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
    point; in a loop each round is one. Without them units are found by the numbers in names
    (vram_parallel.units). names: with spaces between. */
 VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
+
+/* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
+   name, or whose name goes on behind a point. Without them stages are cut at units. */
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */

@@ -107,9 +107,11 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;     /* of this rank; 0: as the schedule has it */
-  vram_words loss_fn;  /* the node where the schedule's loss_fn begins; NULL: the model's own loss
-                          is its output */
+  uint32_t stages;    /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn; /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                         is its output */
+  uint8_t
+      balance; /* stages are cut so that the fullest takes least, not in equal numbers of units */
   vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
                           have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
@@ -179,9 +181,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
-  uint32_t rank;  /* the first of them in its first copy; the last one there. Of */
-  uint32_t last;  /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks; /* how many, in all copies and along cp */
+  uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks;    /* how many, in all copies and along cp */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 

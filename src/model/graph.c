@@ -375,7 +375,7 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS], **x = few;
   vram_node *n;
   if (g->error.code)
     return NULL;
@@ -384,6 +384,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
                      names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
+  if (nin > VRAM__FEW_INPUTS)
+    x = (vram_value **)vram__graph_take(g, nin * (uint64_t)sizeof *x);
+  if (!x)
+    return NULL;
   for (r.nin = 0; r.nin < nin; r.nin++) {
     x[r.nin] = in[r.nin];
     if (!x[r.nin]) {

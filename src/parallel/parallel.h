@@ -4,6 +4,7 @@
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -25,6 +26,9 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);

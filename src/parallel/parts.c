@@ -37,6 +37,7 @@ typedef struct vram__part_player {
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
   uint32_t *given, ngiven; /* what the running part gives */
+  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
 } vram__part_player;
 
 /* ---- writing down */
@@ -100,6 +101,12 @@ static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
   to->bytes = bytes;
   to->kind = VRAM__PART_BRIEF;
   y->part->count++;
+}
+
+static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  if (y->norder < y->p->g.nparam)
+    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
 }
 
 static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
@@ -181,6 +188,11 @@ static void vram__part_end(vram__part_player *y) {
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
+  part->order = vram__part_list(y, y->norder);
+  for (i = 0; part->order && i < y->norder; i++)
+    part->order[i] = y->order[i];
+  part->norder = y->norder;
+  y->norder = 0;
   for (i = 0; i < t->leaf.parameters; i++)
     n += t->leaf.at[i].grad.d && !y->had[i];
   part->gradient = vram__part_list(y, 2 * n);
@@ -1016,13 +1028,16 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  if (!y.had || !y.given || !in)
+  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
+  if (!y.had || !y.given || !in || !y.order)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
   y.t.brief = vram__part_hear_brief;
+  if (p->parallel->wrapper)
+    y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
   for (k = 0; k < p->local; k++) {

@@ -213,9 +213,13 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
   const vram__played *part;
   m->live = vram__pipe_table(r, k);
+  r->s->node = NULL;
+  r->s->last_batch = 0;
+  VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
+  VRAM__WRAPPER_DO(r->s, forward_end);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
@@ -248,6 +252,8 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__played *part =
       vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
   r->had[k] = 1;
+  if (r->s->wrapper && mb + 1 == r->p->microbatches)
+    vram__ddp_last_backward(r->s, part->order, part->norder);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -328,6 +334,13 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
+static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last && !r->s->wrapper)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+}
+
 /* ---- ScheduleGPipe._step_microbatches */
 
 /* A Work of a single send or receive holds the tensor as long as it is held itself: works of
@@ -343,8 +356,8 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
       vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
     vram__pipe_forward(r, 0, i);
   }
-  for (i = 0; i < count && !stage->is_last; i++)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->out, stage->nout);
+  for (i = 0; i < count; i++)
+    vram__pipe_sent(r, i);
   for (i = 0; i < count && !r->s->failed; i++) {
     vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
     vram__pipe_receive(r, 0, i, 0);
@@ -385,10 +398,9 @@ static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint3
 
 /* _wait_and_release_fwd_send of what was sent last */
 static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
-  const vram__pipe_stage *stage = r->p->stage;
   vram__slots_release(r->s, v->fwd_sends, v->most);
-  if (v->sent && !stage->is_last)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, v->sent - 1)->out, stage->nout);
+  if (v->sent)
+    vram__pipe_sent(r, v->sent - 1);
   v->sent = 0;
 }
 
@@ -640,6 +652,40 @@ static void vram__pipe_clear(vram__pipe_run *r) {
   vram__memory_zero(r->chunk, n * sizeof *r->chunk);
 }
 
+/* Is a stage one of this rank's? Then what goes to it is handed over. */
+static int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
+  uint32_t k = 0;
+  while (k < p->local && p->stage[k].stage != stage)
+    k++;
+  return k < p->local;
+}
+
+/* One handover of each microbatch in forward, and of its gradient back. */
+static void vram__pipe_sends(vram__step *s, const vram__handover *h, uint32_t n, int in) {
+  const uint32_t there = in ? VRAM_COLLECTIVE_RECV : VRAM_COLLECTIVE_SEND,
+                 back = in ? VRAM_COLLECTIVE_SEND : VRAM_COLLECTIVE_RECV;
+  uint32_t i, mb;
+  for (i = 0; i < n; i++)
+    for (mb = 0; mb < s->pipe->microbatches; mb++) {
+      const uint64_t bytes = vram__dims_bytes_of(h[i].d, h[i].dt);
+      vram__communicate(s, (vram_collective)there, bytes, 2);
+      if (h[i].grad)
+        vram__communicate(s, (vram_collective)back, bytes, 2);
+    }
+}
+
+static void vram__pipe_communicate(vram__step *s) {
+  const vram__pipe *p = s->pipe;
+  uint32_t k;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *q = p->stage + k;
+    if (!q->is_first && !vram__pipe_is_here(p, q->stage - 1))
+      vram__pipe_sends(s, q->in, q->nin, 1);
+    if (!q->is_last && !vram__pipe_is_here(p, q->stage + 1))
+      vram__pipe_sends(s, q->out, q->nout, 0);
+  }
+}
+
 /* Forward and backward of all microbatches. */
 VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe *const p = s->pipe;
@@ -668,6 +714,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   else
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
+  vram__pipe_communicate(s);
   for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,

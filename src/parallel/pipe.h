@@ -35,12 +35,13 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
-                         backward or input part the gradients of its inputs */
-  uint32_t *gradient; /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient; /* so many */
-  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
+                              backward or input part the gradients of its inputs */
+  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient;      /* so many */
+  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
+  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
   uint8_t known;
 } vram__played;
 

@@ -37,6 +37,113 @@ static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
   return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
 }
 
+/* What a unit takes, about: parameters with gradients and two states, and results of as many
+   microbatches as are in flight. */
+static uint64_t vram__stage_weight(const vram__pipe *p, const vram__unit_run *run,
+                                   const vram_node *end) {
+  const int all = p->parallel->schedule == VRAM_PIPELINE_GPIPE ||
+                  p->parallel->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  const uint64_t alive = all || p->microbatches < p->ranks ? p->microbatches : p->ranks;
+  const vram_node *n;
+  uint64_t sum = 0;
+  uint32_t i;
+  for (n = run->first; n != end; n = n->next) {
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->node == n)
+        sum = vram__sum_or_overflow(
+            sum, vram__product_or_overflow(
+                     4, vram__dims_bytes_of(n->param[i]->d, (vram_dtype)n->param[i]->dtype)));
+    for (i = 0; i < n->nout; i++)
+      sum = vram__sum_or_overflow(
+          sum, vram__product_or_overflow(alive, vram__dims_bytes_of(n->out[i].d, n->out[i].dtype)));
+  }
+  return sum;
+}
+
+/* Fills stages up to `most`; where stage `which` begins. *count: how many stages that makes. */
+static const vram_node *vram__stage_fill(const vram__pipe *p, uint64_t most, uint32_t units,
+                                         uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first, *at = n;
+  uint64_t sum = 0;
+  uint32_t unit = 0;
+  *count = 1;
+  while (n) {
+    vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    const vram_node *end = run.last->next;
+    uint64_t weight;
+    const uint32_t left = units - unit; /* units from this one on */
+    if (!run.is_unit && n != p->whole->first) {
+      n = end; /* counts with the unit before, below */
+      continue;
+    }
+    while (end) { /* what lies between this unit and the next one */
+      const vram__unit_run next = vram__units_run(p->whole, p->parallel->units, end);
+      if (next.is_unit && !(run.first == p->whole->first && !run.is_unit))
+        break;
+      run.is_unit |= next.is_unit;
+      end = next.last->next;
+    }
+    weight = vram__stage_weight(p, &run, end);
+    if (unit && (weight > most || sum > most - weight ||
+                 (*count < p->stages && left <= p->stages - *count))) {
+      if (*count == which)
+        at = run.first;
+      ++*count;
+      sum = 0;
+    }
+    sum = vram__sum_or_overflow(sum, weight);
+    unit++;
+    n = end;
+  }
+  return at;
+}
+
+/* The least that the fullest stage can take. */
+static uint64_t vram__stage_balance(const vram__pipe *p, uint32_t units) {
+  uint64_t low = 0, high = (uint64_t)VRAM_MAX_BYTES;
+  uint32_t count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    vram__stage_fill(p, middle, units, 0, &count);
+    if (count > p->stages)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The first node of the module of the k-th name of `stage` lines; NULL: there is none. */
+static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
+  const vram__unit_word *w = g->stage_first;
+  const vram_node *n;
+  while (w && k--)
+    w = w->next;
+  for (n = w ? g->first : NULL; n; n = vram__line_end_of(n)->next) {
+    const vram__span label = vram__node_label(vram__line_end_of(n));
+    if (n->op < VRAM_OP_COUNT && label.len >= w->len &&
+        vram__text_equal(label.text, w->text, w->len) &&
+        (label.len == w->len || label.text[w->len] == '.'))
+      return n;
+  }
+  return NULL;
+}
+
+/* Where stage i of all begins; NULL: behind the last one. */
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
+                                          uint64_t most) {
+  uint32_t none;
+  if (!i)
+    return p->whole->first;
+  if (i == p->stages)
+    return NULL;
+  if (p->whole->stage_first)
+    return vram__stage_named(p->whole, i - 1);
+  if (p->parallel->balance)
+    return vram__stage_fill(p, most, units, i, &none);
+  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+}
+
 /* Where the schedule's loss_fn begins: the line of that name. */
 static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   const vram_node *n = g->last;
@@ -54,8 +161,17 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
-  uint32_t k, units, none;
+  const vram__unit_word *w;
+  uint32_t k, units, named = 0;
+  uint64_t most;
   vram__stage_unit_at(p, UINT32_MAX, &units);
+  for (w = g->stage_first; w; w = w->next)
+    named++;
+  if (named && named + 1 != p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "as many names of stage lines as there are cuts are expected: one less "
+                           "than the stages of all ranks");
+  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
   if (!o->train)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
   if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
@@ -66,8 +182,16 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->wrapper || p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "pp with another strategy is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -77,16 +201,15 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
     s->is_first = s->stage == 0;
     s->is_last = s->stage + 1 == p->stages;
-    s->lo = s->is_first
-                ? g->first
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage, p->stages), &none);
-    s->hi = s->is_last
-                ? NULL
-                : vram__stage_unit_at(p, vram__stage_edge(units, s->stage + 1, p->stages), &none);
-    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi))
+    s->lo = vram__stage_begin(p, s->stage, units, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
+        (s->hi && s->hi->index < s->lo->index))
       return vram__pipe_fail(p, VRAM_ERR_VALUE,
                              "a stage without nodes: more stages than units, names with a number "
                              "that is a part of its own (\"layers.3\") or rounds of a loop");
+    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
+      s->loss = g->returned->next; /* where the module returns */
     if (!s->is_last || !p->parallel->loss_fn.text)
       continue;
     s->loss = vram__stage_loss(g, p->parallel->loss_fn);
