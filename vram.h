@@ -2585,7 +2585,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
-  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
+  uint64_t in_flight;       /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */
@@ -2884,7 +2884,7 @@ typedef enum vram_category {
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")                                                                                    \
-  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */       \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */      \
   X(STEP, "step") /* forward and backward of all microbatches of a pipeline */
 
 typedef enum vram_phase {
@@ -9494,8 +9494,8 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
   const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
   if (!p->is_dtensor)
     return bytes;
-  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
-                                                                vram__dtype_rows[dt].block_bytes));
+  return vram__sum_or_overflow(
+      bytes, vram__product_or_overflow(vram__param_padding(p), vram__dtype_rows[dt].block_bytes));
 }
 
 /* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
@@ -13626,7 +13626,7 @@ typedef struct vram__leaf {
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
-  uint8_t let_go; /* its gradient went in backward, when its step was made */
+  uint8_t let_go;         /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -13906,9 +13906,10 @@ struct vram__step {
   const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
   void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
-  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
-  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end;  /* the last node of that unit, if it returns what lines behind it drop */
+  vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
   struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
@@ -13928,19 +13929,19 @@ struct vram__step {
   uint8_t cat;    /* category of what is allocated now, */
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
-  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run, */
-  vram_dtype buffers;      /* and its buffers' */
-  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
-  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
-  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;          /* GradScaler takes part */
-  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  vram_dtype amp;       /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;     /* the model's in this run, */
+  vram_dtype buffers;   /* and its buffers' */
+  uint8_t zero3_linear; /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
+  vram_dtype loaded;    /* the model's dtype before it was prepared for training */
+  uint8_t watched;      /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;       /* GradScaler takes part */
+  uint8_t ideal;        /* VRAM_RULES_IDEAL */
   uint8_t autocasts_backward; /* backward runs inside autocast's context */
-  uint8_t registers;       /* results stay in registers: nothing is allocated */
-  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
-  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
-  uint8_t rnn_cells;       /* or all of them ran without it */
+  uint8_t registers;          /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces;    /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;          /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;          /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -37502,7 +37503,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  uint8_t every; /* no step before may be left out */
+  uint8_t every;                                  /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -50471,11 +50472,11 @@ static uint32_t vram__part_of(const vram_stage_action *a, int had) {
   case VRAM_STAGE_F:
     return VRAM__PART_FORWARD + later;
   case VRAM_STAGE_B:
-    return VRAM__PART_BACKWARD + 2 * (had != 0) + later;
+    return VRAM__PART_BACKWARD + (had ? 2u : 0u) + later;
   case VRAM_STAGE_I:
     return VRAM__PART_INPUT + later;
   case VRAM_STAGE_W:
-    return VRAM__PART_WEIGHT + 2 * (had != 0) + later;
+    return VRAM__PART_WEIGHT + (had ? 2u : 0u) + later;
   default:
     return VRAM__PARTS;
   }
@@ -51582,19 +51583,18 @@ static uint64_t vram__pipe_in_flight(const vram__pipe *p) {
   for (k = 0; k < p->local; k++) {
     const vram__pipe_stage *s = p->stage + k;
     uint32_t now = 0, alive = 0;
-    int weight = 0;
+
     for (i = 0; i < p->naction; i++) {
       const vram_stage_action *a = p->action + i;
       if (a->stage != s->stage)
         continue;
-      weight |= a->kind == VRAM_STAGE_W;
+
       now += a->kind == VRAM_STAGE_F;
       now -= now && (a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W);
       alive = now > alive ? now : alive;
     }
     most += (uint64_t)alive * vram__pipe_live_room(s) +
             (uint64_t)p->microbatches * (3 * (uint64_t)s->nin + 3 * (uint64_t)s->nout + 1);
-    (void)weight;
   }
   return most;
 }
@@ -51687,7 +51687,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
       (uint64_t)g->nnode * 5200 + (uint64_t)g->nparam * 2000 + (uint64_t)g->nvalue * 600 + g->used;
   const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
   uint64_t n = 65536 + each + vram_pipeline_bytes(p);
-  (void)ranks;
+
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
   n = vram__sum_or_overflow(
