@@ -2439,7 +2439,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
   X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
-  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
   X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
@@ -5417,7 +5417,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
-typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
+typedef enum vram_hf_cache {
+  VRAM_HF_NO_CACHE,
+  VRAM_HF_DYNAMIC,
+  VRAM_HF_STATIC,
+  VRAM_HF_OFFLOADED /* DynamicCache whose layers are on the host but for one */
+} vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
@@ -20651,7 +20656,9 @@ static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, 0);
   y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
+  s->stream = 0;
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -20680,7 +20687,7 @@ VRAM__OP(empty,
          "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape dtype");
+         "shape dtype stream");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
@@ -44164,6 +44171,15 @@ typedef struct vram__generation {
 
 static uint64_t vram__generation_head(void) { return (sizeof(vram__generation) + 7) / 8 * 8; }
 
+/* Streams that allocate: those of `stream` keys, whose pools are as many as there can be. */
+static uint32_t vram__generation_streams(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  for (n = g->first; n; n = n->next)
+    if (vram__node_int(n, VRAM__KEY_stream, 0))
+      return VRAM__STREAMS;
+  return vram__replay_streams(o);
+}
+
 /* Blocks of the pool: those of a step, and what lies free between caches that grow. */
 static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = vram__replay_blocks(g, o) + g->ncache * UINT64_C(16);
@@ -44172,7 +44188,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
   return o->replay
-             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__generation_streams(g, o)) +
+                7) /
+                   8 * 8
              : 0;
 }
 
@@ -44212,7 +44230,7 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   options = *o->replay;
   r = vram__replay_device(
       &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
+      vram__generation_streams(g, o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }
@@ -65023,6 +65041,8 @@ typedef struct vram__hf_pen {
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
+  uint64_t layer;                                  /* its number */
+  uint8_t has_bias;                                /* flag b, which parts of a cache use, too */
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
@@ -65065,6 +65085,8 @@ enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w);
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
@@ -70503,7 +70525,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
-    "{!k %l} %q{!k %k}",
+    "{!k %l} %q{!k %k}{: %K %V}",
     NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -70511,7 +70533,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
     " %Aview_1 %Atranspose_1}}"
-    "{!k %l}{!P %q{!k %k}}\n",
+    "{!k %l}{!P %q{!k %k}}{: %K %V}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
   {"cohere_qkv",
@@ -71949,7 +71971,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
-    "@self_attn.key\n",
+    "@self_attn.key{: %K %V}\n",
     NULL},
 };
 
@@ -72755,7 +72777,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      w  it has a mask                           l  it is not the first one
      8  it has experts                          'm  a mixer stands for attention
    of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
-   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+   one, and 0 1 2 3 : A B E I a b c j k p x y z (hf_generate.c)
 
    Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 
@@ -72997,7 +73019,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
-    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+    vram__hf_generated_cache(w);
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else if (vram__text_is(s, len, "each_layer"))
@@ -73182,6 +73204,34 @@ static const char vram__hf_lines_dynamic[] =
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
   "drop %k %l\n"
   "~K|%Ak_all\n~V|%Av_all\n";
+
+/* Such layers that are offloaded: of what was brought back (or is there: b) and what is new the
+   window goes to the host, as one piece; all of it lives until attention is through */
+static const char vram__hf_lines_offloaded[] =
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "{!1empty %Ak_back shape=[N,%O,0,%G] dtype=model\n"
+  "empty %Av_back shape=[N,%O,0,%Q] dtype=model\n}"
+  "cat %Ak_all %Ak_{bcache}{!bback} %k dim=2\n"
+  "{!ydrop %Ak_{bcache}{!bback}\n}"
+  "cat %Av_all %Av_{bcache}{!bback} %v dim=2\n"
+  "drop{y %Ak_{bcache}{!bback}} %Av_{bcache}{!bback}\n"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n"
+  "contiguous %Ak_sent %Ak_kept\n"
+  "drop %Ak_sent\n"
+  "contiguous %Av_sent %Av_kept\n"
+  "drop %Av_sent\n}"
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
+
+/* the layer behind it is brought back on a stream of its own; behind the last one (a) it is the
+   first, for the next step */
+static const char vram__hf_lines_fetched[] =
+  "empty %Ak_{anext}{!aback} shape=[N,%O,%U,%G] dtype=model stream=1\n"
+  "empty %Av_{anext}{!aback} shape=[N,%O,%U,%Q] dtype=model stream=1\n"
+  "{astore %Ak_cache %Ak_next\n"
+  "store %Av_cache %Av_next\n}";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
@@ -73476,6 +73526,29 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
     vram__hf_part_masks(w);
 }
 
+/* %U: what layer i of an offloaded cache has when the step begins, or when it ends. */
+static void vram__hf_kept_tokens(vram__hf_pen *w, uint64_t i, int is_end) {
+  const int slides = vram__hf_slides(&w->h, i);
+  const int is_cut = is_end && w->part == VRAM__HF_PROMPT && w->size.tokens >= w->c.window;
+  *vram__hf_number_of(w, 'W') = w->c.window - 1;
+  vram__hf_set(w, 'U',
+               slides && (is_cut || w->part == VRAM__HF_FULL) ? "$W"
+               : is_end                                       ? "T"
+               : w->part                                      ? "P"
+                                                              : "0");
+}
+
+/* Of an offloaded cache one layer is there when a step begins: the first. */
+static void vram__hf_part_offloaded(vram__hf_pen *w) {
+  vram__hf_path(w, 0);
+  vram__hf_set(w, 'A', "@self_attn.");
+  vram__hf_kept_tokens(w, 0, 0);
+  vram__hf_say(w, NULL,
+               "cache %Ak_cache shape=[N,%O,%U,%G] dtype=model\n"
+               "cache %Av_cache shape=[N,%O,%U,%Q] dtype=model\n",
+               "");
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -73499,9 +73572,37 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
   vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
+  if (w->size.cache == VRAM_HF_OFFLOADED)
+    vram__hf_part_offloaded(w);
   vram__hf_set(w, 'I', "ids_now");
   if (vram__hf_static(w))
     vram__hf_part_masks(w);
+}
+
+/* Cache.update() of a layer that is offloaded: DynamicCache leaves no windows where they are. */
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w) {
+  const uint64_t layer = w->layer;
+  const int is_last = layer + 1 == w->c.layers;
+  if (w->size.cache != VRAM_HF_OFFLOADED) {
+    vram__hf_say(w, NULL, w->cache, "");
+    return;
+  }
+  *vram__hf_flag_of(w, 'a') = (uint8_t)is_last;
+  if (is_last || w->part) {
+    const uint64_t fetched = is_last ? 0 : layer + 1;
+    vram__hf_kept_tokens(w, fetched, is_last);
+    vram__hf_path(w, fetched);
+    vram__hf_set(w, 'A', "@self_attn.");
+    vram__hf_say(w, NULL, vram__hf_lines_fetched, "");
+    vram__hf_path(w, layer);
+    vram__hf_set(w, 'A', "@self_attn.");
+  }
+  *vram__hf_flag_of(w, 'b') = w->part && !layer;
+  vram__hf_say(w, NULL, vram__hf_lines_offloaded, "");
+  *vram__hf_flag_of(w, 'b') = w->has_bias;
 }
 
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
@@ -73517,13 +73618,11 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
-  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
-  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
-  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, ':') = w->size.cache == VRAM_HF_OFFLOADED;
   *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
@@ -73812,7 +73911,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 /* ---- the model ---- */
 
 /* The path of a layer: %N and its number. */
-static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
@@ -73855,6 +73954,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  w->layer = i;
+  w->has_bias = *vram__hf_flag_of(w, 'b');
   vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
                               (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
@@ -73924,11 +74025,30 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_numbers(w);
 }
 
+/* Do its layers let go of keys and values where attention ends? */
+static int vram__hf_keeps_names(const vram__hf_pen *w) {
+  static const char *const part[] = {"<o_proj>",         "<rotary>",
+                                     "<gone>",           "<olmo2_attention>",
+                                     "<olmo_attention>", "<starcoder2_attention>",
+                                     "<phi3_o_proj>"};
+  uint32_t i, k;
+  for (i = 0; i < sizeof part / sizeof *part; i++)
+    for (k = 0; w->row->layer[k]; k++)
+      if (vram__text_equal(w->row->layer + k, part[i], vram__text_len(part[i])))
+        return 1;
+  return 0;
+}
+
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.cache == VRAM_HF_OFFLOADED && w->c.layers < 2)
+    vram__hf_refuse(w, "an offloaded cache of fewer than two layers", "");
+  else if (w->size.cache == VRAM_HF_OFFLOADED && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
+           !vram__hf_keeps_names(w))
+    vram__hf_refuse(w, "no lines of an offloaded cache are known of model_type ", w->c.family);
   else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
     vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
