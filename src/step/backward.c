@@ -114,11 +114,81 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* What comes first of two edges in PyTorch's queue (engine.cpp, CompareNodeTaskTime): a leaf, then
+   the record that was made last. */
+static inline int vram__edge_before(const vram__edge *a, const vram__edge *b) {
+  return (a->fn & VRAM__LEAF) ? !(b->fn & VRAM__LEAF) : !(b->fn & VRAM__LEAF) && a->fn > b->fn;
+}
+
+/* std::__push_heap: `it` goes up from a hole. */
+static void vram__heap_up(const vram__edge **heap, uint32_t hole, const vram__edge *it) {
+  while (hole && vram__edge_before(it, heap[(hole - 1) / 2])) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = it;
+}
+
+/* std::pop_heap of n: the first one goes, returned. */
+static const vram__edge *vram__heap_pop(const vram__edge **heap, uint32_t n) {
+  const vram__edge *const first = heap[0], *const last = heap[n - 1];
+  uint32_t hole = 0, child;
+  n--;
+  while ((child = 2 * hole + 2) < n) { /* std::__adjust_heap */
+    if (vram__edge_before(heap[child - 1], heap[child]))
+      child--;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  if (child == n) {
+    heap[hole] = heap[child - 1];
+    hole = child - 1;
+  }
+  if (n)
+    vram__heap_up(heap, hole, last);
+  return first;
+}
+
+/* The leaves of one record where somebody wants to know their order: that of the queue, a heap,
+   which gives those that are alike in an order of its own. Each is there once, by its last edge. */
+static VRAM__COLD void vram__backward_leaves(vram__step *s, const vram__edge *edge, uint32_t n) {
+  const uint64_t used = s->used;
+  const vram__edge **heap, *e;
+  uint32_t i = n, at = n, count = 0;
+  heap = (const vram__edge **)vram__memory_take(s->mem, &s->used, s->cap, n * sizeof *heap);
+  if (!heap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  while (i--) {
+    if (edge[i].fn & VRAM__LEAF) {
+      if (s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+        continue;
+      s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps = 1;
+    }
+    if (edge[i].fn)
+      heap[--at] = edge + i;
+  }
+  for (; at < n; at++)
+    vram__heap_up(heap, count++, heap[at]);
+  while (count) {
+    e = vram__heap_pop(heap, count--);
+    if (!(e->fn & VRAM__LEAF))
+      continue;
+    s->leaf.now[e->fn & ~VRAM__LEAF].deps = 0;
+    if (!s->failed)
+      vram__gradient_accumulate(s, s->leaf.at + (e->fn & ~VRAM__LEAF));
+  }
+  s->used = used;
+}
+
 /* Gradient k arrives, and a leaf that has all of its own takes it. */
 static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
   vram__tensor *t = s->gin + k;
   if (t->d && edge[k].fn) {
     vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
     vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
   }
   if (t->d)
@@ -180,6 +250,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
     return;
+  if (s->leaf.accumulated) {
+    vram__backward_leaves(s, edge, n);
+    return;
+  }
   for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
@@ -212,6 +286,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     }
   }
 }
+
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
