@@ -58,9 +58,10 @@ static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
-  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, 0);
+  const uint8_t before = s->stream;
+  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, before);
   y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
-  s->stream = 0;
+  s->stream = before;
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
