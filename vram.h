@@ -46104,8 +46104,7 @@ typedef struct vram__ds_param {
   uint32_t leaf;
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
-  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
-  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+  uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -46130,8 +46129,7 @@ typedef struct vram__ds {
   uint8_t offload, overlap, contiguous, scatter;
   /* of a backward */
   uint32_t bucket[2], at; /* slots; which of them */
-  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
-                             that is larger than a bucket (record_stream) */
+  uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -46246,7 +46244,8 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
          : o->master_weights       ? "DeepSpeed has master weights of its own"
          : g->nbackward || g->nstep || g->nzero_grad
              ? "DeepSpeed's engine makes backward and the step: not the text's lines"
-         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+         : o->parallel->wrapper != VRAM_WRAPPER_DS3 && o->parallel->overlap_comm &&
+                 !o->parallel->contiguous_gradients
              ? "overlap_comm=1 with contiguous_gradients=0 is not played"
              : NULL;
 }
@@ -46325,7 +46324,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->reduced = f->bucketed = 0;
+      f->used = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -46344,7 +46343,7 @@ static void vram__ds_begin(vram__step *s) {
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
-  d->used[0] = d->used[1] = d->used[2] = 0;
+  d->used[0] = d->used[1] = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -46444,6 +46443,9 @@ static void vram__ds_lasts(vram__step *s) {
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
   vram__leaf *l = s->leaf.at + f->leaf;
   l->let_go = 1;
+  if (f->used && l->grad.st)
+    vram__undone_add(s, l->grad.st);
+  f->used = 0;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
   if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
@@ -46534,6 +46536,16 @@ typedef struct vram__ds_slices {
   uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
 } vram__ds_slices;
 
+/* The reduction's stream uses what is reduced now (record_stream). */
+static void vram__ds_used(vram__ds *d) {
+  if (!d->overlap)
+    return;
+  if (d->extra == VRAM__DS_NONE)
+    d->used[d->at] = 1;
+  else
+    d->param[d->extra].used = 1;
+}
+
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
@@ -46541,6 +46553,8 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  else /* flatten gives a single one back */
+    vram__ds_used(d);
   s->stream = stream;
   x->numel = 0;
   x->count = 0;
@@ -46576,7 +46590,8 @@ static void vram__ds_average(vram__step *s) {
     uint64_t done = 0;
     while (done < f->numel) {
       const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
-      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      if (part == d->rank)
+        vram__ds_used(d);
       const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
       vram__ds_piece(s, &x, part, n, &pending);
       done += n;
@@ -46622,15 +46637,12 @@ static void vram__ds_reduce_bucket(vram__step *s) {
     vram__ds_fallback(s);
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
-    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
       vram__ds_let_go(s, f);
   }
   d->extra = VRAM__DS_NONE;
-  d->used[2] = 0;
   d->nmember = 0;
   d->elements = 0;
 }
@@ -46650,7 +46662,6 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
-  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
