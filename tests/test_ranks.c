@@ -141,7 +141,7 @@ static uint32_t every_rank(const char *text, const char *spec) {
     CHECK(same_report(report + list[i].rank, report + list[i].last));
     for (m = 0; m < i; m++) /* as many classes as differ, but for what no figure shows */
       CHECK(!same_report(report + list[i].rank, report + list[m].rank) ||
-            p.wrapper == VRAM_WRAPPER_FSDP2);
+            p.wrapper != VRAM_WRAPPER_ZERO1);
   }
   EQUAL(sum, world);
   *test_where = 0;
@@ -159,6 +159,14 @@ static void classes_of_worlds(void) {
   EQUAL(every_rank(odd, "fsdp2=7"), 3); /* 2 ... 2 1, 5 5 5 5 5 4 0 */
   EQUAL(every_rank(odd, "fsdp2=64"), 4);
   EQUAL(every_rank(odd, "hsdp=3x5"), 3);
+  EQUAL(every_rank(odd, "ddp=6"), 1);
+  EQUAL(every_rank(odd, "zero1=2"), 2);
+  EQUAL(every_rank(odd, "zero1=4"), 4);
+  EQUAL(every_rank(odd, "zero1=9"), 7); /* six parameters, and ranks without any */
+  every_rank(odd, "ds1=3");
+  every_rank(odd, "ds2=7");
+  every_rank(odd, "ds1=5,round_robin_gradients=1");
+  EQUAL(every_rank(odd, "ds3=5"), 1);
 }
 
 int main(void) {

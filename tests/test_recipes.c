@@ -121,14 +121,14 @@ enum { SET, APPEND, FREE, USE, MOVE, BRANCH, JUMP, EACH };
 
 static const char *const types[] = {"own", "promoted", "bool", "u8", "bf16", "f32", "f64", NULL};
 static const char *const counts[] = {"numel", "rows",     "columns", "matrices", "blocks", "gram",
-                                     "256",   "resident", "low",     "basis",    NULL};
+                                     "256",   "resident", "low",     "basis",    "placed",  "gradient", NULL};
 static const char *const workspaces[] = {
     "cublas",      "cublaslt",       "cublaslt_transposed", "reduce_all", "reduce_all_bf16",
     "reduce_rows", "reduce_columns", "reduce_row_factors",  NULL};
 static const char *const conditions[] = {"weight_decay",  "first_step", "fused", "capturable",
-                                         "denom",         "matrix",     "large", "once",
+                                         "denom",         "dtensor",    "matrix", "large", "once",
                                          "low_precision", "projected",  NULL};
-#define OF_THE_STEP 31 /* the first five */
+#define OF_THE_STEP 63 /* the first six */
 static const char *const reserved[] = {"if",   "else",  "not",   "or",        "for",   "each",
                                        "free", "new",   "move",  "last",      "state", "local",
                                        "from", "using", "param", "parameter", NULL};
@@ -361,7 +361,7 @@ static void read_optimizer(const char *text, int how, reader *out) {
   statements(&p, 0);
   if (*p.r.word)
     complain(&p.r, p.r.word, "closes nothing");
-  for (answers = 0; answers < 1024 && !*p.r.complaint; answers++) {
+  for (answers = 0; answers < 2048 && !*p.r.complaint; answers++) {
     char holds[60] = {0};
     for (round = 0; round < (how == FUSED ? 1 : 2); round++)
       run(&p, answers, 0, p.count, holds);

@@ -347,6 +347,26 @@ static void print_parameters(const job *j, const vram_graph *g) {
     printf(", quantised %s", cmd_human(p.quantised_bytes));
 }
 
+uint64_t ranks_sent(const vram_report *r) {
+  uint64_t sum = 0;
+  int i;
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    sum += r->communication[i].sent;
+  return sum;
+}
+
+void print_sent(const vram_report *r) {
+  int i, n = 0;
+  if (!ranks_sent(r))
+    return;
+  printf("communication, sent in a step: %s (", cmd_human(ranks_sent(r)));
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    if (r->communication[i].sent)
+      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
+             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
+  printf(")\n");
+}
+
 /* What is there all the time, and what backward needs. */
 static void print_held(const job *j, const vram_graph *g, const vram_report *r) {
   printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
@@ -420,6 +440,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
            cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
   print_held(j, g, r);
+  print_sent(r);
   print_recomputed(j, g);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,

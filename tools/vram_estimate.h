@@ -38,6 +38,9 @@ void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
 /* The first line for people: the model, what runs, its dims, the device. */
 void estimate_title(const job *j, const vram_graph *g);
 
+/* What a rank sends in a step, for people: nothing, if it sends none. */
+void print_sent(const vram_report *r);
+
 /* --generate: the text, of `len` bytes, played step by step; it is freed. The exit status. */
 int generate_command(job *j, char *text, size_t len);
 

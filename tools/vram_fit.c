@@ -3,6 +3,7 @@
 #include "vram_job.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
+#include "vram_ranks.h"
 #include "vram_serve.h"
 
 cmd_text help_fit = {
@@ -22,6 +23,14 @@ cmd_text help_fit = {
     "                        square images\n"
     "                        with --engine: max-model-len (default), max-num-seqs or\n"
     "                        tp, see vram estimate -h, \"serving engine\"\n"
+    "\n"
+    "  --parallel auto[,OPTION=VALUE...] --devices N\n"
+    "                        every way to train on N devices, and what fits: pp, tp,\n"
+    "                        ddp, zero1, fsdp2, hsdp, micro-batches, accumulation,\n"
+    "                        checkpointed layers; the cheapest first\n"
+    "  --global-batch N      samples of a step of all devices (default: of each the\n"
+    "                        model's batch)\n"
+    "  --flop-per-byte N     what a byte that is sent costs (default: 2000 operations)\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -245,6 +254,52 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
   }
 }
 
+/* ---- many devices ---- */
+
+/* The rank that the next search is for: the fullest with `value` (0: of the model as it stands), if
+   that does not fit. 0: all fit, or *status is not FITS. */
+static int next_rank(const job *j, const char *text, size_t len, int64_t value, uint32_t *rank,
+                     int *status) {
+  job at = *j;
+  rank_table t;
+  int more;
+  at.o.parallel = &at.parallel;
+  if (value && at.ndims < VRAM_MAX_DIMS) {
+    at.dims[at.ndims].name = j->solve;
+    at.dims[at.ndims++].value = value;
+  }
+  *status = ranks_play(&at, text, len, &t);
+  more = !*status && (!value || !t.row[t.fullest].fits);
+  *rank = at.at_rank;
+  ranks_end(&t);
+  return more;
+}
+
+/* vram_solve for every rank: of the fullest, and again where another one is fuller with what fits
+   it. r: what vram_solve says; not FITS: message printed. */
+static int fit_ranks(job *j, const char *text, size_t len, vram_solve_options *o, vram_solution *s,
+                     vram_error *err) {
+  vram_solution found;
+  int status, tries = 0;
+  uint32_t rank;
+  memset(err, 0, sizeof *err);
+  memset(s, 0, sizeof *s);
+  if (!next_rank(j, text, len, 0, &rank, &status))
+    return status;
+  do {
+    j->parallel.rank = rank;
+    if (vram_solve(text, len, o, &model_allocator, &found, err) != VRAM_OK)
+      return FITS;
+    if (!tries || found.fits.value < s->fits.value) {
+      *s = found;
+      j->at_rank = rank;
+    }
+    j->parallel.rank = j->at_rank;
+  } while (++tries < 8 && s->fits.value && !j->rank && !j->segments &&
+           next_rank(j, text, len, s->fits.value, &rank, &status) && rank != j->at_rank);
+  return status;
+}
+
 int fit_command(int argc, char **argv) {
   job j;
   vram_solve_options o;
@@ -283,9 +338,16 @@ int fit_command(int argc, char **argv) {
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
   if (j.generate)
     return generate_fit(&j);
+  if (j.csv && !j.every_way)
+    return cmd_bad("an option of --parallel auto:", "--csv", NULL);
   status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
+  if (j.every_way) {
+    status = auto_command(&j, text, len);
+    free(text);
+    return status;
+  }
   o.budget_bytes = j.budget;
   o.dim = j.solve;
   o.segments = j.segments;
@@ -300,8 +362,16 @@ int fit_command(int argc, char **argv) {
   o.quant = j.quant;
   o.step = j.o;
   cmd_progress("vram fit: trying sizes", 0);
-  failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
+  if (j.spec && (j.all_ranks || !j.rank_given)) {
+    status = fit_ranks(&j, text, len, &o, &s, &err);
+    failed = err.code != VRAM_OK;
+  } else
+    failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
   cmd_progress_end();
+  if (status) {
+    free(text);
+    return status;
+  }
   if (failed)
     status = err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : model_error(&j, &err);
   else if ((status = job_model_dtype(&j, (s.fits.value ? s.fits : s.next).report.dtype)) == FITS) {

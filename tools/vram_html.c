@@ -2,6 +2,7 @@
    One file that loads nothing; without JavaScript only the tool tips and the sorting are missing.
  */
 #include "vram_estimate.h"
+#include "vram_ranks.h"
 
 static const char html_style[] =
     "<style>\n"
@@ -347,6 +348,8 @@ int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
   bad |= vram_write_svg(NULL, r, s->live, s->nlive, &o, s->scratch, vram_svg_bytes(s->nlive),
                         &sink) != VRAM_OK;
   fprintf(f, "</figure>\n</div>\n");
+  if (j->ranks)
+    bad |= ranks_html(f, j, j->ranks);
   html_phases(f, r, job_last_phase(j));
   html_layers(f, g, j->o.nodes);
   html_terms(f, r);

@@ -12,13 +12,13 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 /* Options of a model's step that the command does not have. */
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
-      {"estimate", "--solve"},
-      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html "
+      {"estimate", "--solve --global-batch --flop-per-byte"},
+      {"fit", "--table --no-table --live --terms --explain --events --svg --html "
               "--snapshot "
               "--trace"},
       {"plan",
        "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-       "--events --html --snapshot --trace --solve"},
+       "--events --html --snapshot --trace --solve --global-batch --flop-per-byte"},
       {"diff",
        "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
        "--trace --solve --budget --context --cudnn --modules"},
@@ -98,10 +98,55 @@ static int set_step(job *j, const char *a, const char *v) {
   return 1;
 }
 
+/* --devices, --global-batch, --flop-per-byte */
+static int set_number(job *j, const char *a, const char *v) {
+  int64_t n;
+  if (!cmd_parse_count(v, 1, a[2] == 'd' ? 1048576 : INT64_C(1) << 40, &n))
+    return cmd_bad(a[2] == 'd'   ? "not a number of devices"
+                   : a[2] == 'g' ? "not a batch"
+                                 : "not a number of operations",
+                   v, "1 or more"),
+           0;
+  if (a[2] == 'd')
+    j->devices = (uint32_t)n, j->devices_given = v;
+  else
+    *(a[2] == 'g' ? &j->global_batch : &j->flop_per_byte) = n;
+  return 1;
+}
+
+/* Options behind auto: each one of some strategy that is tried. */
+static int auto_options(const char *v) {
+  static const char *const of[] = {"ddp=2", "zero1=2", "fsdp2=2", "tp=2", "pp=2"};
+  while (*v == ',') {
+    const size_t len = strcspn(v + 1, ",") + 1;
+    vram_error err, first;
+    vram_parallel p;
+    char text[128];
+    size_t i;
+    memset(&first, 0, sizeof first);
+    for (i = 0; i < sizeof of / sizeof *of; i++) {
+      snprintf(text, sizeof text, "%s%.*s", of[i], (int)len, v);
+      if (!vram_parallel_parse(text, &p, &err))
+        break;
+      if (!i || err.code != VRAM_ERR_NAME)
+        first = err;
+    }
+    if (i == sizeof of / sizeof *of)
+      return cmd_say("vram: --parallel auto: %s", first.text), 0;
+    v += len;
+  }
+  return *v ? (cmd_bad("behind auto come options:", v, ",NAME=VALUE"), 0) : 1;
+}
+
 static int set_parallel(job *j, const char *a, const char *v) {
   vram_error err;
   j->spec = v;
   j->training = a;
+  j->every_way = !strncmp(v, "auto", 4) && (!v[4] || v[4] == ',');
+  if (j->every_way && !is_command(j, "fit"))
+    return cmd_bad("of vram fit alone:", "--parallel auto", NULL), 0;
+  if (j->every_way)
+    return auto_options(v + 4);
   return !vram_parallel_parse(v, &j->parallel, &err) ||
          (cmd_say("vram: --parallel: column %u: %s", err.column, err.text), 0);
 }
@@ -370,6 +415,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--step", set_step},
                 {"--parallel", set_parallel},
                 {"--rank", set_rank},
+                {"--devices --global-batch --flop-per-byte", set_number},
                 {"--generate", set_generate},
                 {"--accumulate", set_accumulate},
                 {"--last-batch --eval-batch --dry-run-batch", set_other_batch},
@@ -447,10 +493,34 @@ void job_mode(const job *j, char *to, size_t cap) {
   }
 }
 
+static int job_check_every_way(const job *j) {
+  if (!j->devices)
+    return cmd_bad("no devices for", "--parallel auto", "--devices N");
+  if (j->rank_given)
+    return cmd_bad("--parallel auto excludes", "--rank", NULL);
+  if (j->checkpoint || j->o.checkpoint_segments || j->o.accumulate > 1)
+    return cmd_bad("--parallel auto tries for itself:",
+                   j->o.accumulate > 1 ? "--accumulate" : "--checkpoint", NULL);
+  if (j->solve || j->segments || j->rank || j->last_batch || j->eval_batch || j->dry_run_batch)
+    return cmd_bad("--parallel auto excludes --solve and batches of their own", NULL, NULL);
+  return FITS;
+}
+
 /* --rank comes with --parallel. */
 static int job_check_parallel(job *j) {
-  const uint64_t world = j->spec ? vram_parallel_world(&j->parallel) : 1;
+  const uint64_t world = j->spec && !j->every_way ? vram_parallel_world(&j->parallel) : 1;
   char expected[64];
+  if ((j->global_batch || j->flop_per_byte) && !j->every_way)
+    return cmd_bad("an option of --parallel auto:",
+                   j->global_batch ? "--global-batch" : "--flop-per-byte", NULL);
+  if (j->devices && !j->spec)
+    return cmd_bad("an option of --parallel:", "--devices", NULL);
+  if (j->every_way)
+    return job_check_every_way(j);
+  if (j->devices && j->devices != world) {
+    snprintf(expected, sizeof expected, "%" PRIu64 ", as --parallel has it", world);
+    return cmd_bad("devices that are not the world's:", j->devices_given, expected);
+  }
   snprintf(expected, sizeof expected, "0 to %" PRIu64, world - 1);
   if (!j->spec && j->rank_given)
     return cmd_bad("an option of --parallel:", "--rank", NULL);
@@ -635,6 +705,7 @@ void model_unload(loaded *l) {
   free(l->other_mem[0]);
   free(l->other_mem[1]);
   free(l->other_mem[2]);
+  free(l->cut_mem);
   free(l->mem);
   free(l->text);
 }
@@ -676,6 +747,24 @@ static int other_batches_load(loaded *l, job *j, size_t len) {
   return status;
 }
 
+/* The graph of one rank in the place of the whole one. */
+static int job_cut(const job *j, loaded *l) {
+  vram_error err;
+  uint64_t need;
+  if (!j->spec || j->parallel.tp < 2)
+    return FITS;
+  if (j->last_batch || j->eval_batch || j->dry_run_batch)
+    return cmd_bad("tp excludes --last-batch, --eval-batch and --dry-run-batch", NULL, NULL);
+  l->whole = l->g;
+  need = vram_parallel_cut_bytes(&l->whole);
+  l->cut_mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!l->cut_mem)
+    return cmd_no_memory();
+  return vram_parallel_cut(&l->whole, &j->parallel, &l->g, l->cut_mem, need, &err)
+             ? model_error(j, &err)
+             : FITS;
+}
+
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
   int status;
@@ -684,6 +773,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   status = graph_load(j, l, len, j->dims, j->ndims, &l->g, &l->mem);
   if (!status)
     status = other_batches_load(l, j, len);
+  if (status)
+    return status;
+  status = job_cut(j, l);
   if (status)
     return status;
   j->o.rules = vram_step_rules(&l->g, &j->o);

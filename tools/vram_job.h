@@ -13,7 +13,7 @@
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|second|N|steady\n"                                                               \
-  "                        which step of the run (default: one with optimizer state)\n"             \
+  "                        which step of the run (default: one with optimizer state)\n"            \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
@@ -54,6 +54,7 @@
   "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                  \
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                    \
   "                        PyTorch and DeepSpeed name them\n"                                       \
+  "  --devices N           of the world that --parallel has to have\n"                              \
   "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"             \
   "                        all of them, equal ones once\n"                                              \
   "sizes\n"                                                                                        \
@@ -86,6 +87,11 @@ typedef struct job {
   uint32_t at_rank; /* and --rank, */
   int all_ranks;    /* which may be all */
   const char *rank_given; /* its value */
+  const struct rank_table *ranks; /* all of them, for the page of one; NULL: none */
+  int every_way;          /* --parallel auto */
+  uint32_t devices;       /* --devices; 0: not given */
+  const char *devices_given;
+  int64_t global_batch, flop_per_byte;
   uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
@@ -112,6 +118,8 @@ typedef struct loaded { /* a model, ready for steps */
   uint64_t bytes; /* of scratch */
   vram_range *ranges;
   vram_graph g;
+  vram_graph whole; /* what one rank's graph was made of, with --parallel tp */
+  void *cut_mem;
   /* the same with the last batch of an epoch, and with that of an evaluation between steps */
   vram_graph other[3];
   void *other_mem[3];

@@ -2,6 +2,7 @@
  */
 #include "vram_chain.h"
 #include "vram_job.h"
+#include "vram_ranks.h"
 
 cmd_text help_plan = {
     "vram plan MODEL|CHAIN.csv [--budget SIZE] [options]     what to compute again\n"
@@ -833,14 +834,16 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   if ((p->j.json || p->j.csv || cmd_is_output(p->j.svg)) && (p->moves || p->j.table))
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
+  p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
   if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
     return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",
                    p->o.offload ? "--offload"
                    : p->align   ? "--align"
                                 : "--planner",
                    NULL);
-  if (p->torch && !p->j.has_budget)
-    return cmd_bad("no budget for", "--torch", "--budget SIZE or --gpu NAME");
+  if ((p->torch || p->j.spec) && !p->j.has_budget)
+    return cmd_bad("no budget for", p->torch ? "--torch" : "--parallel",
+                   "--budget SIZE or --gpu NAME");
   p->o.budget_bytes = p->j.budget;
   return FITS;
 }
@@ -908,6 +911,14 @@ int plan_command(int argc, char **argv) {
   if (status)
     return status;
   model = !chain_is(p.j.model, text, len);
+  if (model && p.j.spec && (p.j.all_ranks || !p.j.rank_given)) {
+    status = ranks_fullest(&p.j, text, len, &p.j.at_rank);
+    p.j.parallel.rank = p.j.at_rank;
+    if (status) {
+      free(text);
+      return status;
+    }
+  }
   if (model) {
     status = plan_model(&p, text, len, &l, &c, &memory);
     d.l = &l;

@@ -18,8 +18,11 @@ static rank_row *row_new(rank_table *t) {
 }
 
 void ranks_end(rank_table *t) {
+  uint32_t i;
   if (t->place)
     model_unload(&t->l);
+  for (i = 0; i < t->count; i++)
+    free(t->row[i].picture);
   free(t->row);
 }
 
@@ -41,9 +44,8 @@ static int place_load(job *j, const char *text, size_t len, uint32_t rank, rank_
   return status;
 }
 
-/* A list that the library fills in: in memory that is to be freed. */
-static int classes_of(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
-                      uint32_t *count) {
+int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
+                  uint32_t *count) {
   const uint64_t bytes = vram_parallel_classes_bytes(g, p);
   void *scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   uint32_t room = 0;
@@ -80,6 +82,8 @@ static int class_play(job *j, const vram_rank_class *c, uint64_t places, rank_ta
   row->report.peak_node = NULL;
   vram_step_parameters(&t->l.g, &j->o, &row->parameters);
   row->fits = !j->has_budget || row->report.fits;
+  if (!status && j->html)
+    status = ranks_picture(j, t, row);
   return status;
 }
 
@@ -98,12 +102,12 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
   cmd_progress("vram: playing ranks", 0);
   status = place_load(j, text, len, 0, t);
   if (!status)
-    status = classes_of(&t->l.g, &j->parallel, 1, &places, &nplace);
+    status = ranks_classes(&t->l.g, &j->parallel, 1, &places, &nplace);
   for (i = 0; i < nplace && !status; i++) {
     if (places[i].rank + 1 != t->place)
       status = place_load(j, text, len, places[i].rank, t);
     if (!status)
-      status = classes_of(&t->l.g, &j->parallel, 0, &list, &n);
+      status = ranks_classes(&t->l.g, &j->parallel, 0, &list, &n);
     for (k = 0; k < n && !status; k++)
       status = class_play(j, list + k, places[i].ranks, t);
     free(list);
@@ -123,7 +127,9 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank) {
   job own = *j;
   rank_table t;
-  const int status = ranks_play(&own, text, len, &t);
+  int status;
+  own.o.parallel = &own.parallel;
+  status = ranks_play(&own, text, len, &t);
   *rank = own.at_rank;
   ranks_end(&t);
   return status;
@@ -177,26 +183,6 @@ static void print_rows(const job *j, const rank_table *t) {
   }
 }
 
-static uint64_t sent_bytes(const vram_report *r) {
-  uint64_t sum = 0;
-  int i;
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    sum += r->communication[i].sent;
-  return sum;
-}
-
-static void print_communication(const vram_report *r) {
-  int i, n = 0;
-  if (!sent_bytes(r))
-    return;
-  printf("communication, sent in a step: %s (", cmd_human(sent_bytes(r)));
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    if (r->communication[i].sent)
-      printf("%s%" PRIu64 " %s %s", n++ ? ", " : "", r->communication[i].calls,
-             vram_collective_name((vram_collective)i), cmd_human(r->communication[i].sent));
-  printf(")\n");
-}
-
 static void print_ranks(const job *j, const rank_table *t) {
   const rank_row *full = t->row + t->fullest;
   char place[64];
@@ -211,7 +197,7 @@ static void print_ranks(const job *j, const rank_table *t) {
          full->of.rank, *place ? " (" : "", place, *place ? ")" : "",
          vram_phase_name(full->report.peak_phase), *full->peak_node ? " at " : "", full->peak_node,
          cmd_human(full->report.device_bytes.lower), cmd_human(full->report.device_bytes.upper));
-  print_communication(&full->report);
+  print_sent(&full->report);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, full->fits ? "fits" : "DOES NOT FIT",
            cmd_plain, cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
@@ -243,7 +229,7 @@ static void csv_ranks(const rank_table *t) {
            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d\n",
            row->of.rank, row->of.last, row->of.ranks, r->params_bytes, r->gradients_bytes,
            r->optimizer_bytes, r->peak_requested_bytes, r->peak_allocated_bytes.expected,
-           r->peak_reserved_bytes, r->nccl_bytes.expected, r->device_bytes.expected, sent_bytes(r),
+           r->peak_reserved_bytes, r->nccl_bytes.expected, r->device_bytes.expected, ranks_sent(r),
            i == t->fullest);
   }
 }
@@ -263,6 +249,23 @@ static int check_ranks(const job *j) {
   return of_one ? cmd_bad("of one rank, not of --rank all:", of_one, "--rank R") : FITS;
 }
 
+/* --html: the page of the fullest rank, whose step is played once more. */
+static int write_page(job *j, const char *text, size_t len, rank_table *t) {
+  const rank_row *full = t->row + t->fullest;
+  vram_report r;
+  int status = place_load(j, text, len, full->of.rank, t);
+  if (!status) {
+    j->o.nodes = (vram_node_report *)calloc(t->l.g.nnode + 1u, sizeof *j->o.nodes);
+    status = j->o.nodes ? model_step(&t->l, &j->o, &r) : cmd_no_memory();
+  }
+  j->ranks = t;
+  if (!status)
+    status = scene_write_all(j, &t->l.g, t->l.scratch, t->l.bytes, &r, full->fits);
+  free(j->o.nodes);
+  j->o.nodes = NULL;
+  return status;
+}
+
 int ranks_command(job *j, char *text, size_t len) {
   rank_table t;
   int status = check_ranks(j);
@@ -273,13 +276,18 @@ int ranks_command(job *j, char *text, size_t len) {
   status = ranks_play(j, text, len, &t);
   if (!status) {
     const int fits = t.row[t.fullest].fits;
-    if (j->json)
+    if (j->html)
+      status = write_page(j, text, len, &t);
+    if (status || cmd_is_output(j->html))
+      ;
+    else if (j->json)
       json_ranks(j, &t);
     else if (j->csv)
       csv_ranks(&t);
     else
       print_ranks(j, &t);
-    status = fits ? FITS : TOO_LARGE;
+    if (!status)
+      status = fits ? FITS : TOO_LARGE;
   }
   ranks_end(&t);
   free(text);

@@ -10,9 +10,10 @@ typedef struct rank_row { /* a class of equal ranks */
   vram_parameters parameters;
   char peak_node[MAX_NODE_NAME];
   int fits;
+  char *picture; /* with --html: an SVG of its step; NULL: none */
 } rank_row;
 
-typedef struct rank_table {
+typedef struct rank_table { /* all classes of a world */
   rank_row *row;
   uint32_t count, room, fullest;
   loaded l;       /* of the class that was played last */
@@ -25,8 +26,20 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t);
 void ranks_end(rank_table *t);
 /* The same, for the fullest alone: *rank becomes the first of it. */
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank);
+/* The picture of a row, whose graph is t's; not FITS: message printed. */
+int ranks_picture(const job *j, const rank_table *t, rank_row *row);
+/* A part of the page of --html: all pictures, and a table; not 0: it was not written. */
+int ranks_html(FILE *f, const job *j, const rank_table *t);
+/* What a rank sends in a step. */
+uint64_t ranks_sent(const vram_report *r);
 /* "0-6", "7", "0-14/2" of the class. */
 void ranks_text(const job *j, const rank_row *r, char *to, size_t cap);
+/* The library's classes of equal ranks: of what is cut, or of a wrapper. *list is to be freed,
+   where it is not NULL; not FITS: message printed. */
+int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
+                  uint32_t *count);
+/* vram fit --parallel auto. The exit status. */
+int auto_command(job *j, const char *text, size_t len);
 /* vram estimate --rank all: the text is freed. The exit status. */
 int ranks_command(job *j, char *text, size_t len);
 

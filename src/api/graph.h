@@ -84,8 +84,10 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -143,6 +145,7 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */

@@ -47,5 +47,7 @@
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
+  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */

@@ -161,11 +161,24 @@ typedef struct vram_parallel_place {
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
+
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
   uint32_t rank; /* the first of them in its first copy; the last one there. Of */
   uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */

@@ -103,6 +103,17 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
   o->flat = 0;
 }
 
+/* Elements that the storage of a rank's part has beyond it: all ranks' are equal. */
+VRAM__FN uint64_t vram__param_padding(const vram_param *p) {
+  const vram_node *n = p->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1),
+                rows = p->d->ndim ? p->d->v[0] : 0,
+                each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+  if (!rows || each <= rows)
+    return 0;
+  return vram__product_or_overflow((uint64_t)(each - rows), p->d->numel / (uint64_t)rows);
+}
+
 /* p takes so many bytes. */
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
@@ -117,8 +128,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
+                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                                       : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -224,6 +237,16 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. */
+static void vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  if (p->kind == VRAM__BUFFER)
+    return;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -238,6 +261,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  vram__param_shard(g, p);
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -247,7 +271,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 

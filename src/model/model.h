@@ -466,6 +466,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN uint64_t vram__param_padding(const vram_param *p);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
@@ -542,6 +543,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
+  if (!p->is_dtensor)
+    return bytes;
+  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
+                                                                vram__dtype_rows[dt].block_bytes));
+}
+
+/* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
+   (_ops/_embedding_ops.py). */
+static inline int vram__param_has_whole_gradient(const vram_param *p) {
+  return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
 
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {

@@ -135,7 +135,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;

@@ -227,10 +227,11 @@ VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram_
   }
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   if (s->zero3_linear && !s->amp)
@@ -241,6 +242,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -276,10 +279,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -306,6 +315,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
   else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -350,4 +361,4 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");

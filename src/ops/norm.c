@@ -450,10 +450,10 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
          VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype parallel");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
+         "normalized_shape! elementwise_affine eps frozen weights dtype parallel");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "num_groups! affine eps frozen weights dtype");

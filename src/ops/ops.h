@@ -108,6 +108,9 @@ static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
 
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first);

@@ -85,7 +85,7 @@ static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **lis
   uint32_t n = 0, width, i;
   const vram_param **from = list, **to = list + g->nparam;
   for (p = g->param_first; p; p = p->next)
-    if (p->kind == 0)
+    if (p->kind == VRAM__PARAM)
       list[n++] = p;
   for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
     const vram_param **swap = from;
@@ -112,18 +112,24 @@ static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
 /* ---- */
 
 /* Ranks of the wrapper of which each may differ, or only where rows end. */
-typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                          ? VRAM__ALL_EQUAL
-         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
-         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
-                                            : VRAM__ALL_EQUAL;
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
 }
 
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     n += vram__partition_room(g, p->dp);
   return n;
 }
@@ -141,14 +147,31 @@ typedef struct vram__class_list {
   uint32_t count, cap;
 } vram__class_list;
 
-static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks,
+                            uint64_t elements) {
   if (list->count < list->cap) {
     vram_rank_class *c = list->at + list->count;
     c->rank = first;
     c->last = last;
     c->ranks = ranks;
+    c->elements = elements;
   }
   list->count++;
+}
+
+/* Elements of the rows that a rank has of all parameters. */
+static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, uint32_t dp) {
+  const vram_param *q;
+  uint64_t sum = 0;
+  for (q = g->param_first; q; q = q->next) {
+    const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
+    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
+    if (q->kind == VRAM__PARAM)
+      sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
+                                                       : q->d->numel;
+  }
+  return sum;
 }
 
 static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
@@ -164,7 +187,7 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
     vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others);
+                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -172,16 +195,11 @@ static int vram__partitions_alike(const vram__partition *a, const vram__partitio
   return a->hash == b->hash && a->elements == b->elements;
 }
 
-static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
-                                       uint64_t others, vram__class_list *list) {
-  const vram_param **param = (const vram_param **)memory;
-  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
-  uint32_t n = vram__params_by_size(g, param), i, k, first;
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
   vram__partition t;
-  for (i = 0; i < p->dp; i++) {
-    heap[i].elements = heap[i].hash = 0;
-    heap[i].rank = i;
-  }
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
@@ -193,6 +211,48 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
       heap[heap[i].rank] = heap[i];
       heap[i] = t;
     }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
   for (i = 0; i < p->dp; i++) {
     uint64_t alike = 0;
     uint32_t last = i;
@@ -205,7 +265,8 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
         alike++;
         last = k;
       }
-    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others,
+                    heap[i].elements);
   }
 }
 
@@ -224,7 +285,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   to.count = 0;
   to.cap = cap;
   scratch = (uint8_t *)scratch + skip;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     vram__classes_by_partition(g, p, scratch, others, &to);
   else
     vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
@@ -260,7 +321,7 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
     for (i = 0; i < b.count; i++) {
       const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
       const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
     }
   *count = to.count;
   return VRAM_OK;

@@ -241,6 +241,8 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -295,6 +297,7 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
     const vram__ddp_chunk *at = c.at + k;
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -309,14 +312,21 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
 /* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
    nobody needs it, and other streams still do until the next allocation. */
 static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
-  const vram_dtype hook = s->o->parallel->hook;
+  const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
+  const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  if (!hook || hook == b->dtype)
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  if (hook == b->dtype)
     return;
-  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
-                       VRAM_CATEGORY_OTHER);
+  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
+}
+
+/* all_reduce_local_used_map, behind the last bucket */
+static void vram__ddp_reduce_map(vram__step *s) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
+                    s->o->parallel->dp);
 }
 
 /* Reducer::mark_variable_ready */
@@ -335,6 +345,8 @@ static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
+  if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
+    vram__ddp_reduce_map(s);
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -385,6 +397,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
+  vram__ddp_reduce_map(s);
   d->next = d->nbucket;
 }
 

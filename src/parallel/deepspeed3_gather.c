@@ -79,6 +79,8 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->done = 0;
   g->left = n;
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
+                    part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
   if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {

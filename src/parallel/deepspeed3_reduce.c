@@ -50,10 +50,12 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
   uint64_t part = 0;
   uint32_t i, n, flat;
-  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
-    return 0;
   for (i = 0; i < d->ds.nmember; i++)
     part += d->at[d->ds.member[i]].part;
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, part * d->ds.ranks * vram__ds3_each(d),
+                    d->ds.ranks);
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
@@ -218,8 +220,11 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
       continue;
-    if (d->ds.ranks > 1)
+    if (d->ds.ranks > 1) {
       p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
+                        d->ds.ranks);
+    }
     p->available = 1;
     p->stream = 0;
   }
@@ -242,6 +247,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     return;
   }
   vram__ds3_norms(s, &x);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
   d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)

@@ -174,9 +174,14 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_clip(s, &x);
 }
 
-/* Behind optimizer.step(): parameters are gathered in place. */
+/* Behind optimizer.step(): parameters are gathered in place. Before it ranks have told each other
+   of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
+                    d->ranks);
   vram__ds_free(s, &d->single);
   vram__ds_free(s, &d->scaled);
   vram__ds_free(s, &d->norm_before);

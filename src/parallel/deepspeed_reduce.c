@@ -47,6 +47,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   else /* flatten gives a single one back */
     vram__ds_used(d);
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }

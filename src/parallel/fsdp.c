@@ -340,8 +340,10 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+    if (d->param[i].leaf != VRAM__FSDP_NONE) {
+      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
+      s->leaf.at[d->param[i].leaf].dt = dt;
+    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -377,9 +379,11 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+    if (!l)
+      continue;
+    l->dt = wait;
+    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
+      l->dt = own;
   }
 }
 

@@ -28,17 +28,46 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   }
 }
 
+/* Why DTensors cannot have this optimizer, or NULL. */
+static const char *vram__shard_refuses(const vram_graph *g, const vram_step_options *o) {
+  static const uint8_t known[] = {VRAM_OPTIM_sgd,   VRAM_OPTIM_sgd_momentum,
+                                  VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
+                                  VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
+  const vram_param *p;
+  uint32_t i = 0, plain = 0;
+  if (!o->train)
+    return NULL;
+  while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
+    i++;
+  if (i == sizeof known || (o->weight_decay && i < 4) || o->master_weights ||
+      o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
+    return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
+           "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
+  for (p = g->param_first; p; p = p->next)
+    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
+  if (o->clip_grad_norm && plain)
+    return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
+           "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";
+  if (o->clip_grad_norm == VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm_ of DTensors is known with foreach";
+  return NULL;
+}
+
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
   vram__wrapper w;
+  if (g->is_cut && vram__shard_refuses(g, o))
+    return vram__shard_refuses(g, o);
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 && !g->is_cut)
+    return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "pp, cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

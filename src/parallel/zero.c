@@ -229,6 +229,24 @@ static void vram__zero_restore(vram__step *s) {
   vram__zero_restore_buckets(s);
 }
 
+/* _sync_params: each rank sends its parameters, or all of them at once. */
+static void vram__zero_sync(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t r, i;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+      if (!p->parameters_as_bucket_view)
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+    }
+    if (p->parameters_as_bucket_view)
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+  }
+}
+
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
@@ -239,4 +257,5 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->optimized = vram__zero_sync;
 }

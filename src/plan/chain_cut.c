@@ -374,6 +374,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.parallel = NULL; /* what wraps the step is no part of a stage */
   t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);

@@ -86,13 +86,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);

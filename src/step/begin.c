@@ -63,6 +63,19 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -92,7 +105,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -138,7 +152,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -176,7 +190,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }

@@ -208,6 +208,7 @@ enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
 /* What had been counted after a micro-batch, and the state then. */
 typedef struct vram__milestone {
   uint64_t state, ids, frees, custom, retries;
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
 } vram__milestone;
 
 static vram__milestone vram__milestone_now(const vram__step *s) {
@@ -217,6 +218,7 @@ static vram__milestone vram__milestone_now(const vram__step *s) {
   m.frees = s->count.frees;
   m.custom = s->count.custom;
   m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
+  vram__memory_copy(m.communication, s->r->communication, sizeof m.communication);
   return m;
 }
 
@@ -234,9 +236,17 @@ static int vram__micro_batches_foldable(const vram__step *s) {
 static void vram__rounds_count(vram__step *s, const vram__milestone *then,
                                const vram__milestone *now, uint64_t rounds) {
   const uint64_t custom = vram__product_or_overflow(now->custom - then->custom, rounds);
+  uint32_t i;
   s->count.next_id += (now->ids - then->ids) * rounds;
   s->count.frees += (now->frees - then->frees) * rounds;
   s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *a = then->communication + i, *b = now->communication + i;
+    vram_communication *c = s->r->communication + i;
+    c->calls += (b->calls - a->calls) * rounds;
+    c->bytes += (b->bytes - a->bytes) * rounds;
+    c->sent += (b->sent - a->sent) * rounds;
+  }
   if (s->replay)
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
@@ -264,7 +274,8 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
+      /* those lines are run, and a wrapper synchronizes, in the last one only */
+      left = count - 1 - k - (s->g->nstep != 0 || s->wrapper);
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;

@@ -115,6 +115,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -556,17 +560,22 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts, zero;
+  vram__optim_held parts, sums, zero;
   uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
       tensors += r->p[i].numel != 0;
       empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
   vram__optim_clear(&zero);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
@@ -577,6 +586,7 @@ static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms
     vram__optim_release(r, &zero);
   }
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -586,6 +596,15 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
       vram__optim_push(r, norms, vram__dtype_size(r->dtype));
       vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
     }
+}
+
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, shares, each);
 }
 
 /* The norms of shards, which are partial, become those of whole gradients: squares are added up
@@ -612,8 +631,11 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
-  if (r->c->sharded)
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
     vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
@@ -720,6 +742,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 

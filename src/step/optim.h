@@ -39,6 +39,8 @@ typedef struct vram__optim_row {
   X(RESIDENT, "resident")                                                                          \
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
+  X(PLACED, "placed")                                                                              \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -55,9 +57,10 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large")                                                                            \
-  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(DTENSOR, 32, "dtensor")                                                                        \
+  X(MATRIX, 64, "matrix")                                                                          \
+  X(LARGE, 128, "large")                                                                           \
+  X(LOW_PRECISION, 256, "low_precision") X(ONCE, 512, "once") X(PROJECTED, 1024, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,

@@ -29,13 +29,14 @@
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 #include "step/optim.h"
@@ -43,13 +44,21 @@
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -65,6 +74,7 @@ static const char vram__amsgrad_init[] =
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
@@ -73,6 +83,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -90,6 +101,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -393,14 +406,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,

@@ -250,7 +250,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -367,6 +367,8 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
 }
@@ -391,6 +393,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);

@@ -7,7 +7,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -22,6 +27,7 @@ typedef struct vram__optim_config {
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -148,6 +154,13 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);

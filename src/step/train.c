@@ -109,6 +109,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
@@ -116,11 +117,22 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
 }
 
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
-  p->numel = l->d->numel;
+  p->numel = p->gradient = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
   p->rank = 0;
+  p->placed = 0;
+  p->dtensor = p->partial = 0;
+}
+
+/* The same of this rank's part of a DTensor q. */
+static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
+  p->numel = q->d->numel;
+  p->size = q->d->v;
+  p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -166,18 +178,20 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
-      if (projects) {
-        int projected;
+      const vram_param *own = q;
+      if (projects || s->g->is_cut) {
         while (q->kind != VRAM__PARAM)
           q = q->next;
-        projected = vram__optim_projects(q, head);
+        own = q;
         q = q->next;
-        if (projected != pass)
-          continue;
       }
+      if (projects && vram__optim_projects(own, head) != pass)
+        continue;
       if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
       vram__optim_param_of(&p[n], l);
+      if (s->g->is_cut)
+        vram__optim_shard_of(&p[n], own);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -294,12 +308,28 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+/* The step on one of the optimizer's groups of parameters. */
+static void vram__optim_group(vram__step *s, vram__optim_config *c, const vram__optim_param *p,
+                              uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_bytes b;
+  if (s->watched && !vram__optim_ids_take(s, c, n))
+    return;
+  vram__optim_step(c, p, n, &b);
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
+    s->failed = VRAM_ERR_OVERFLOW;
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. Of a rank's graph
+   DTensors are a group of their own. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
-  vram__optim_bytes b;
-  uint32_t i;
-  const uint64_t used = s->used;
+  uint32_t i, to;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
@@ -319,17 +349,17 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
-  if (s->watched && !vram__optim_ids_take(s, &c, n))
+  if (!s->g->is_cut) {
+    c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
+    vram__optim_group(s, &c, s->optim, n);
     return;
-  vram__optim_step(&c, s->optim, n, &b);
-  s->used = used;
-  if (b.end == VRAM_OVERFLOW)
-    s->failed = VRAM_ERR_OVERFLOW;
-  else if (!s->watched)
-    vram__optim_count_step(s, &b);
-  if (!s->failed && s->o->first_step)
-    s->r->optimizer_bytes += b.state;
+  }
+  for (i = 0; i < n && !s->failed; i = to) {
+    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+      to++;
+    c.dtensor = s->optim[i].dtensor;
+    vram__optim_group(s, &c, s->optim + i, to - i);
+  }
 }
 
 /* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */

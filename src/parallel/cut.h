@@ -1,0 +1,54 @@
+/* >>parallel/cut    the graph of one rank, made of the whole one */
+#pragma once
+#include "parallel/parallel.h"
+
+/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
+typedef enum vram__role {
+  VRAM__ROLE_NONE,    /* every rank has all of it */
+  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
+  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
+  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
+  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
+} vram__role;
+
+/* A value of the whole graph on this rank: all of it, or a part along one axis. */
+typedef struct vram__rank_value {
+  vram_value *own;    /* as it was made */
+  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
+  uint8_t cut;        /* 1 + the axis; 0: all of it */
+} vram__rank_value;
+
+typedef struct vram__rank_cut {
+  const vram_graph *from;
+  vram_graph *g;
+  const vram_parallel *p;
+  vram__parser parser;
+  vram__rank_value *value; /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
+  int64_t ranks, rank;
+  int64_t words[1024]; /* keys of the node that is made */
+  vram__keys keys;
+  uint32_t ncut; /* layers that were cut */
+} vram__rank_cut;
+
+/* cut_plan.c */
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+
+/* cut_node.c */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix);
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_layer.c */
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
