@@ -1954,6 +1954,8 @@
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
 #define vram_parallel_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes)
 #define vram_parallel_classes_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_classes_bytes)
+#define vram_parallel_cut VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut)
+#define vram_parallel_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_bytes)
 #define vram_parallel_cut_classes VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_cut_classes)
 #define vram_parallel_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_parse)
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
@@ -2399,7 +2401,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(moe) X(custom)
+  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
+  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2437,7 +2441,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
 
 /* clang-format on */
 
@@ -2530,8 +2534,10 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
-  uint8_t is_model : 2; /* 1: its dtype is the model's: another one in a run in another dtype; 2:
-                       that from before the model was prepared for training */
+  uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
+  uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
+  uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
+                         that from before the model was prepared for training */
 };
 
 /* Nodes that run in torch.utils.checkpoint.checkpoint (a `checkpoint` block): what they save for
@@ -2589,6 +2595,7 @@ typedef struct vram_graph {
   uint32_t nkept, nmade, ncache, nbackward, nzero_grad, nstep, nfrozen, nscaled, nupdate;
   uint32_t no_grad;     /* 1: nodes that are added run under torch.no_grad() */
   uint8_t autocast;     /* of new nodes */
+  uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
@@ -3433,11 +3440,24 @@ typedef struct vram_parallel_place {
 } vram_parallel_place;
 VRAM_API vram_parallel_place vram_parallel_place_of(const vram_parallel *p);
 
+/* Bytes of memory that vram_parallel_cut needs for one rank at most. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
+
+/* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
+   rank's part of their weights, and collectives stand between them, as
+   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
+   the whole graph, which must outlive it. Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err);
+
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
   uint32_t rank; /* the first of them in its first copy; the last one there. Of */
   uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
   uint64_t ranks; /* how many, in all copies and along cp */
+  uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
@@ -9318,6 +9338,7 @@ VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN uint64_t vram__param_padding(const vram_param *p);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n);
@@ -9394,6 +9415,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* Bytes of a parameter's storage in that dtype. */
+static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
+  if (!p->is_dtensor)
+    return bytes;
+  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
+                                                                vram__dtype_rows[dt].block_bytes));
+}
+
+/* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
+   (_ops/_embedding_ops.py). */
+static inline int vram__param_has_whole_gradient(const vram_param *p) {
+  return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
 
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
@@ -9876,6 +9912,17 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
   o->flat = 0;
 }
 
+/* Elements that the storage of a rank's part has beyond it: all ranks' are equal. */
+VRAM__FN uint64_t vram__param_padding(const vram_param *p) {
+  const vram_node *n = p->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1) < 1 ? 1 : VRAM__INT(n, ranks, 1),
+                rows = p->d->ndim ? p->d->v[0] : 0,
+                each = (VRAM__INT(n, whole, 0) + ranks - 1) / ranks;
+  if (!rows || each <= rows)
+    return 0;
+  return vram__product_or_overflow((uint64_t)(each - rows), p->d->numel / (uint64_t)rows);
+}
+
 /* p takes so many bytes. */
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
@@ -9890,8 +9937,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
     o->flat += bytes, o->flat_node = p->node;
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
-  if (p->kind == VRAM__PARAM)
-    vram__total_add(&o->trainable, bytes);
+  if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
+    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
+                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                                       : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -9997,6 +10046,16 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
          (vram__adapt_freezes(g) && !vram__adapt_saves(g));
 }
 
+/* What a rank has of a weight is a DTensor. */
+static void vram__param_shard(vram_graph *g, vram_param *p) {
+  const vram_node *n = p->node;
+  if (p->kind == VRAM__BUFFER)
+    return;
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  g->is_cut |= p->is_dtensor;
+}
+
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
 static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role,
                                    const vram_dims *d, vram_dtype dtype, uint8_t kind) {
@@ -10011,6 +10070,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   p->is_model = dtype == VRAM_DTYPE_MODEL;
   p->kind = kind;
   p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  vram__param_shard(g, p);
   if (kind == VRAM__PARAM && vram__kind_rank(p->dtype) < 2)
     p->kind = VRAM__FROZEN; /* only floating point and complex tensors can want a gradient */
   if (!vram__whole_blocks(g, d, p->dtype))
@@ -10020,7 +10080,7 @@ static vram_param *vram__param_add(vram_graph *g, vram_node *n, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__param_bytes(p, p->dtype));
   return p;
 }
 
@@ -17525,6 +17585,9 @@ static inline vram_dtype vram__acc_dtype(vram_dtype dt) {
   return dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
 }
 
+/* embedding.c */
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, const vram__tensor *in,
                                  uint32_t first, int second_first);
@@ -17551,6 +17614,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -23654,7 +23718,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   vram_dtype dt;
@@ -25772,10 +25836,11 @@ VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram_
   }
 }
 
-/* Linear.cpp, linear; b.d NULL: without bias */
-VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
-                                         vram__tensor b) {
-  vram__tensor a[3], wt, p, y;
+/* Linear.cpp, linear; b.d NULL: without bias. shares: each rank adds its share of the bias
+   (placement_types.py, Partial._partition_value). */
+static vram__tensor vram__torch_linear_of(vram__step *s, vram__tensor x, vram__tensor w,
+                                          vram__tensor b, int shares) {
+  vram__tensor a[3], wt, p, y, share = vram__tensor_none();
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
   if (s->zero3_linear && !s->amp)
@@ -25786,6 +25851,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
+  if (shares)
+    share = vram__tensor_empty(s, a[2].d, a[2].dt);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
     in[0] = a[2];
@@ -25821,10 +25888,16 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     if (a[2].d)
       vram__torch_add_(s, &y, a[2]);
   }
+  vram__tensor_release(s, share);
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__tensor_release(s, a[i]);
   return y;
+}
+
+VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
+                                         vram__tensor b) {
+  return vram__torch_linear_of(s, x, w, b, 0);
 }
 
 /* transformers' Conv1D: addmm of x as a matrix and the weight as it lies */
@@ -25851,6 +25924,8 @@ static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor
     y[0] = vram__torch_quantised(s, n, in[1], in[0]);
   else if (VRAM__INT(n, conv1d, 0))
     y[0] = vram__conv1d(s, in, n->out[0].d);
+  else if (in[0].d && VRAM__INT(n, parallel, 0) == VRAM__WORD("rowwise"))
+    y[0] = vram__torch_linear_of(s, in[1], in[2], in[0], 1);
   else if (!s->amp && !s->zero3_linear && vram__linear_is_usual(s, &in[1], &in[2], &in[0]))
     y[0] = vram__linear(s, in, n->out[0].d);
   else
@@ -25895,7 +25970,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, linear, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_FLOATS,
          "out_features! bias frozen weights dtype quant double_quant compute_dtype threshold lora "
-         "lora_dropout lora_bias lora_dtype dora rslora conv1d");
+         "lora_dropout lora_bias lora_dtype dora rslora conv1d parallel ranks whole tied");
 
 /* >>ops/bilinear    the bilinear layer */
 
@@ -31311,10 +31386,10 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
          VRAM__NORM_LAYER, VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype parallel");
 VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS | VRAM__OP_FLOATS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
+         "normalized_shape! elementwise_affine eps frozen weights dtype parallel");
 VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          VRAM__NORM_GROUP, VRAM__OP_OWNS | VRAM__OP_FLOATS,
          "num_groups! affine eps frozen weights dtype");
@@ -36049,6 +36124,445 @@ VRAM__OP(multi_margin_loss, "", 1, 3, multi_margin_loss, SAME, fp32, multi_margi
 VRAM__OP(multilabel_margin_loss, "", 1, 2, multilabel_margin_loss, SAME, fp32,
          multilabel_margin_loss, class_margin_loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
 
+/* >>ops/collective    what ranks do together: functional collectives (torch/distributed,
+   _functional_collectives.py) as DTensor calls them (tensor/placement_types.py), each with its
+   gradient (tensor/_redistribute.py, tensor/_api.py) */
+
+/* The axis that is cut, below the number of axes. */
+static int vram__collective_axis(vram_graph *g, const vram_node *n, uint32_t *a) {
+  if (!n->in[0]->d->ndim)
+    return vram__node_error(g, n, "a collective over an axis of a tensor without axes");
+  return vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, a);
+}
+
+static int vram__collective_ranks(vram_graph *g, const vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  return (ranks >= 1 && ranks <= VRAM__MAX_UNITS) ||
+         vram__node_error(g, n, "ranks is out of range");
+}
+
+static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
+  return vram__collective_ranks(g, n) && vram__shape_same(g, n);
+}
+
+/* All shards one behind the other; whole: how many there are, where they are not equal. */
+static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES], each;
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] > INT64_MAX / 2 / ranks)
+    return vram__node_error(g, n, "a size out of range");
+  size[a] = VRAM__INT(n, whole, size[a] * ranks);
+  each = size[a] < 0 ? 0 : (size[a] + ranks - 1) / ranks;
+  if (size[a] < 0 || x->v[a] > each)
+    return vram__node_error(g, n, "a shard of more than its part of the whole");
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The sum of all ranks' tensors, cut; the second output is what the collective reads. */
+static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_ranks(g, n) || !vram__collective_axis(g, n, &a))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "reduce_scatter gives its result and what it reads");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] % ranks)
+    return vram__node_error(g, n, "an axis that the ranks do not divide");
+  size[a] /= ranks;
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
+/* The shard of one rank. */
+static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!vram__collective_axis(g, n, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (VRAM__INT(n, length, 0) < 0 || VRAM__INT(n, length, 0) > size[a])
+    return vram__node_error(g, n, "a shard of more than the whole");
+  size[a] = VRAM__INT(n, length, 0);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* Rows of a table that is cut: num_embeddings are this rank's, whole are all. */
+static int vram__shape_embedding_shard(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], w[2];
+  uint32_t i;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__node_error(g, n, "more than 8 axes");
+  if (!vram__index_dtype(g, n, 0) || !vram__collective_ranks(g, n))
+    return 0;
+  w[0] = VRAM__INT(n, num_embeddings, 0);
+  w[1] = VRAM__INT(n, embedding_dim, 0);
+  if (w[0] < 0 || w[1] < 1 || VRAM__INT(n, whole, 0) < w[0])
+    return vram__node_error(g, n, "a table of more rows than the whole, or without columns");
+  if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_DTYPE_MODEL, VRAM__PARAM))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[x->ndim] = w[1];
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->param[0]->dtype);
+}
+
+/* cross_entropy of logits whose classes are cut (tensor/parallel/loss.py) */
+static int vram__shape_loss_parallel(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *t = n->in[1]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (x->ndim != 2 || t->ndim != 1 || t->v[0] != x->v[0])
+    return vram__node_error(g, n, "logits [rows,classes] and targets [rows] are expected");
+  return vram__node_out(g, n, 0, 0, NULL, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
+  uint32_t a;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), d->ndim, &a);
+  return a;
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* Dims of x with the axis of another size. */
+static const vram_dims *vram__dims_cut(vram__step *s, const vram_dims *d, uint32_t a, int64_t to) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = i == a ? to : d->v[i];
+  return vram__dims_in(s, d->ndim, size, NULL);
+}
+
+/* Shard._to_replicate_tensor: padded to equal shards, gathered along the first axis, put together
+   along its own where that is another one (a batch of one is a view: _maybe_view_chunk_cat), cut
+   to the whole. */
+static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32_t a, int64_t ranks,
+                                           int64_t whole) {
+  const int64_t each = (whole + ranks - 1) / ranks;
+  const int padded = whole % ranks != 0;
+  vram__tensor in, y, t;
+  uint64_t between = 1;
+  uint32_t i;
+  if (padded && x.d->v[a] < each)
+    in = vram__tensor_empty(s, vram__dims_cut(s, x.d, a, each), x.dt);
+  else
+    in = vram__tensor_contiguous(s, x);
+  for (i = 1; i < a; i++)
+    between *= (uint64_t)x.d->v[i];
+  y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  if (a && !(x.d->v[0] == 1 && between == 1)) {
+    t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
+    vram__tensor_replace(s, &y, t);
+  } else if (a) {
+    t = vram__tensor_view(s, y, vram__dims_cut(s, in.d, a, each * ranks));
+    vram__tensor_replace(s, &y, t);
+  }
+  if (padded && each * ranks != whole) {
+    int64_t size[VRAM_MAX_AXES];
+    for (i = 0; i < y.d->ndim; i++)
+      size[i] = i == a ? whole : y.d->v[i];
+    t = vram__tensor_view(s, y, vram__dims_in(s, y.d->ndim, size, VRAM__STRIDE(y.d)));
+    vram__tensor_replace(s, &y, t);
+    t = vram__tensor_contiguous(s, y);
+    vram__tensor_replace(s, &y, t);
+  }
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* What reduce_scatter_single reads: the parts one behind the other along the first axis. */
+static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, uint32_t a,
+                                               int64_t ranks) {
+  vram__tensor in = vram__tensor_contiguous(s, x), t;
+  if (!a)
+    return in;
+  t = vram__tensor_empty(
+      s, vram__dims_cut(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), 0, x.d->v[0] * ranks),
+      x.dt);
+  vram__tensor_release(s, in);
+  return t;
+}
+
+static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
+                                                int64_t ranks) {
+  return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
+}
+
+/* Partial to Replicate; its gradient is the same on every rank already. */
+static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
+}
+
+/* DTensor.from_local of a replicated tensor: the tensor itself; the parts of its gradient are
+   summed. */
+static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_view(s, x[0], x[0].d);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+}
+
+static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[0] = vram__torch_all_gather(s, x[0], a, VRAM__INT(n, ranks, 1), n->out[0].d->v[a]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* gradient=replicated: this rank's part is copied; else the parts of all ranks are summed first.
+   late=1: who reads the result waits for it, and what the collective reads lives until then. */
+static void vram__backward_all_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor *g = &VRAM__SLOTS(f)[0].g, in;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  const int64_t ranks = VRAM__INT(f->node, ranks, 1);
+  if (VRAM__INT(f->node, gradient, 0) == VRAM__WORD("replicated")) {
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g->dt);
+    return;
+  }
+  in = vram__reduce_scatter_input(s, *g, a, ranks);
+  to[0] = vram__reduce_scatter_output(s, *g, a, ranks);
+  if (VRAM__INT(f->node, late, 0)) {
+    vram__tensor_release(s, *g);
+    g->d = NULL;
+    g->st = 0;
+  }
+  vram__tensor_release(s, in);
+}
+
+static void vram__forward_reduce_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  const uint32_t a = vram__collective_cut(n, x[0].d);
+  y[1] = vram__reduce_scatter_input(s, x[0], a, VRAM__INT(n, ranks, 1));
+  y[0] = vram__reduce_scatter_output(s, x[0], a, VRAM__INT(n, ranks, 1));
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
+static void vram__forward_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_shard(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  const uint32_t a = vram__collective_cut(f->node, d);
+  to[0] = vram__torch_all_gather(s, VRAM__SLOTS(f)[0].g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* wait_tensor: the result of a collective is there, and what it read may go. */
+static void vram__forward_wait(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  (void)n;
+  y[0] = vram__tensor_retain(s, x[0]);
+}
+
+/* placement_types.py, _MaskPartial._mask_tensor: which indices are of other ranks, and the others
+   from this rank's first row. */
+static vram__tensor vram__torch_masked_indices(vram__step *s, vram__tensor x, vram__tensor *mask) {
+  const vram_dims *d = vram__dims_contiguous(s, x.d);
+  vram__tensor below = vram__tensor_empty(s, d, VRAM_BOOL),
+               above = vram__tensor_empty(s, d, VRAM_BOOL), copy, y;
+  *mask = vram__tensor_empty(s, d, VRAM_BOOL);
+  vram__tensor_release(s, below);
+  vram__tensor_release(s, above);
+  copy = vram__tensor_empty(s, d, x.dt);
+  y = vram__tensor_empty(s, d, x.dt);
+  vram__tensor_release(s, copy);
+  return y;
+}
+
+static void vram__forward_embedding_shard(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  vram__tensor w = s->param[n->param[0]->index], mask, masked;
+  vram__grad_fn *f;
+  masked = vram__torch_masked_indices(s, x[0], &mask);
+  f = vram__tape_record(s, n->op, &w, 1, 1, 1);
+  if (f)
+    vram__save_tensor(s, f, x[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, mask);
+}
+
+/* ---- cross entropy of classes that are cut */
+
+/* target != ignore_index ? value : 0, of these dims */
+static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor mask = vram__tensor_empty(s, target.d, VRAM_BOOL),
+               zero = vram__tensor_empty(s, s->scalar, dt), y = vram__tensor_empty(s, d, dt);
+  vram__tensor_release(s, zero);
+  vram__tensor_release(s, mask);
+  return y;
+}
+
+/* loss.py, _log_softmax */
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+  const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
+  vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
+  in = vram__tensor_retain(s, in);
+  vram__tensor_release(s, in);
+  most = vram__tensor_empty(s, row, VRAM_F32);
+  reduced = vram__torch_all_reduce(s, most);
+  vram__tensor_release(s, most);
+  shifted = vram__tensor_empty(s, in.d, VRAM_F32);
+  each = vram__tensor_empty(s, in.d, VRAM_F32);
+  sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
+  vram__tensor_release(s, each);
+  each = vram__torch_all_reduce(s, sum);
+  vram__tensor_release(s, sum);
+  sum = vram__tensor_empty(s, row, VRAM_F32);
+  y = vram__tensor_empty(s, in.d, VRAM_F32);
+  if (x.dt != VRAM_F32)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, in.d, x.dt));
+  vram__tensor_release(s, shifted);
+  vram__tensor_release(s, reduced);
+  vram__tensor_release(s, each);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, in);
+  return y;
+}
+
+/* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
+static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
+                                   vram__tensor *count) {
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor safe, masked, mask, found, reduced, kept, t, y;
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
+  vram__tensor_release(s, mask);
+  reduced = vram__torch_all_reduce(s, found);
+  t = vram__tensor_empty(s, rows, x.dt);
+  kept = vram__loss_kept(s, target, rows, x.dt);
+  vram__tensor_release(s, t);
+  mask = vram__tensor_empty(s, rows, VRAM_BOOL);
+  t = vram__tensor_sum(s, mask, 1, 0, VRAM_I64);
+  vram__tensor_release(s, mask);
+  *count = vram__tensor_empty(s, s->scalar, x.dt);
+  vram__tensor_release(s, t);
+  y = vram__tensor_sum(s, kept, 1, 0, x.dt);
+  if (mean)
+    vram__tensor_replace(s, &y, vram__tensor_empty(s, s->scalar, x.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, found);
+  vram__tensor_release(s, reduced);
+  return y;
+}
+
+static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
+  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  if (f) {
+    f->aux = (uint64_t)mean;
+    vram__save_tensor(s, f, x[1]);
+    vram__save_tensor(s, f, count);
+    vram__save_tensor(s, f, log);
+  }
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, log);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* loss.py, _nll_loss_and_log_softmax_backward */
+static void vram__backward_loss_parallel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor target = VRAM__SAVED(f)[0], log = VRAM__SAVED(f)[2];
+  const vram_dims *rows = vram__dims_contiguous(s, target.d);
+  vram__tensor grad = vram__tensor_none(), safe, zeros, mask, masked, cast, update, range, kept, e;
+  vram_dtype dt;
+  vram__input_dims(s, f, 0, &dt);
+  if (f->aux)
+    grad = vram__tensor_empty(s, s->scalar, log.dt);
+  safe = vram__loss_kept(s, target, rows, target.dt);
+  zeros = vram__tensor_empty(s, log.d, log.dt);
+  masked = vram__torch_masked_indices(s, safe, &mask);
+  cast = vram__tensor_empty(s, rows, log.dt);
+  update = vram__tensor_empty(s, rows, log.dt);
+  vram__tensor_release(s, cast);
+  range = vram__tensor_empty(s, rows, VRAM_I64);
+  kept = vram__loss_kept(s, target, vram__dims_2d(s, rows->v[0], 1), log.dt);
+  vram__tensor_release(s, grad);
+  e = vram__tensor_empty(s, log.d, log.dt);
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_replace(s, &e, vram__tensor_empty(s, log.d, log.dt));
+  vram__tensor_release(s, kept);
+  vram__tensor_release(s, safe);
+  vram__tensor_release(s, zeros);
+  vram__tensor_release(s, mask);
+  vram__tensor_release(s, masked);
+  vram__tensor_release(s, update);
+  vram__tensor_release(s, range);
+  to[0] = vram__tensor_to(s, e, dt);
+  vram__tensor_release(s, e);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_reduce, none, NONE, 0,
+         0, "ranks!");
+VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
+         "ranks!");
+VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
+         "ranks! dim! whole gradient late");
+VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
+         NONE, 0, 0, "ranks! dim!");
+VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
+         "ranks! dim! length!");
+VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
+VRAM__OP(
+    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
+    0, VRAM__OP_OWNS,
+    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
+         NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
+
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
 /* The slots of a routed feed-forward's parameters; there are no biases. */
@@ -36762,7 +37276,12 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   vram_dtype dtype;
-  uint32_t rank; /* of the projection of its gradient; 0: none */
+  uint32_t rank;     /* of the projection of its gradient; 0: none */
+  uint64_t gradient; /* elements of its gradient */
+  uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
+                        it is so already */
+  uint8_t dtensor;
+  uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -36777,6 +37296,7 @@ typedef struct vram__optim_config {
   uint8_t clip;         /* clip_grad_norm_ before the step: VRAM_OPTIM_IMPL_FOREACH, _LOOP */
   uint8_t clips_only;   /* and no step comes */
   uint8_t first_step;
+  uint8_t dtensor; /* the parameters are DTensors */
   const vram__device *device;
   vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
   uint32_t *found_inf;    /* where to leave the storage that GradScaler has until its update; NULL:
@@ -36903,6 +37423,13 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
 
 /* begin.c */
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+/* The whole model comes to the device, and is dealt to the ranks there. */
+static inline int vram__step_distributes(const vram__step *s) {
+  return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
+}
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
+VRAM__FN void vram__distribute_before(vram__step *s);
+VRAM__FN void vram__distribute(vram__step *s);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN vram_dtype vram__param_dtype(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which);
@@ -37049,6 +37576,8 @@ typedef struct vram__optim_row {
   X(RESIDENT, "resident")                                                                          \
   X(LOW, "low")                                                                                    \
   X(BASIS, "basis")                                                                                \
+  X(PLACED, "placed")                                                                              \
+  X(GRADIENT, "gradient")                                                                          \
   X(256, "256")
 #define VRAM__OPTIM_WORKSPACES(X)                                                                  \
   X(CUBLAS, "cublas")                                                                              \
@@ -37065,9 +37594,10 @@ typedef struct vram__optim_row {
   X(FUSED, 4, "fused")                                                                             \
   X(CAPTURABLE, 8, "capturable")                                                                   \
   X(DENOM, 16, "denom")                                                                            \
-  X(MATRIX, 32, "matrix")                                                                          \
-  X(LARGE, 64, "large")                                                                            \
-  X(LOW_PRECISION, 128, "low_precision") X(ONCE, 256, "once") X(PROJECTED, 512, "projected")
+  X(DTENSOR, 32, "dtensor")                                                                        \
+  X(MATRIX, 64, "matrix")                                                                          \
+  X(LARGE, 128, "large")                                                                           \
+  X(LOW_PRECISION, 256, "low_precision") X(ONCE, 512, "once") X(PROJECTED, 1024, "projected")
 
 enum {
 #define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
@@ -37169,26 +37699,35 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               before it; matrices: over both; gram: elements of the smaller product of a matrix with
               itself; blocks: of 256 elements; resident: numel, 0 where a paged optimizer keeps the
               tensor in managed memory; low: of the projected gradient; basis: of what
-              projects it; 256
+              projects it; 256; gradient: of the gradient; placed: of a DTensor whose gradient is
+              placed in another way, of the gradient placed as the parameter is
    WORKSPACE  cublas; cublaslt: cuBLASLt's, but cuBLAS's where the matrix has one row or column;
               cublaslt_transposed: also where it has more rows than columns; reduce_all; of a copy
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, denom (Adam has a list of that name); of the parameter: matrix (two axes
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
               or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
               time that it is asked), projected (GaLore projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
 
+/* A function of DTensors places each of its arguments as it needs it (tensor/_dispatch.py). */
+#define VRAM__PLACED_TWICE "first = new(own[placed]); second = new(own[placed]); free second, first;"
+#define VRAM__PLACED "first = new(own[placed]); free first;"
 static const char vram__sgd[] =
     "free grads;"
-    "if weight_decay { grads = new(param); }";
+    "if weight_decay { grads = new(param); }"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_momentum[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
-    "if first_step { momentum_buffer = state(param); }";
+    "if first_step {"
+    "  if dtensor { momentum_buffer = state(own[gradient]); }"
+    "  else { momentum_buffer = state(param); }"
+    "}"
+    "if dtensor {" VRAM__PLACED "}";
 static const char vram__sgd_nesterov_loop[] =
     "free grads;"
     "if weight_decay { grads = new(param); }"
@@ -37204,6 +37743,7 @@ static const char vram__amsgrad_init[] =
     "exp_avg = state(param); exp_avg_sq = state(param); max_exp_avg_sq = state(param);";
 static const char vram__adam_foreach[] =
     "if weight_decay { grads = new(param); free grads; }"
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"
     "if capturable {"
     "  bias_correction1 = new(f32); bias_correction2 = new(f32);"
     "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"
@@ -37212,6 +37752,7 @@ static const char vram__adam_foreach[] =
     "if denom { denom = new(param); }";
 #define VRAM__ADAM_LOOP(maximum)                                                   \
     "if weight_decay { grad = new(param); }"                                       \
+    "if dtensor {" VRAM__PLACED VRAM__PLACED_TWICE "}"                             \
     "if capturable {"                                                              \
     "  power = new(f32); new(f64); bias_correction1 = new(f32) from power;"        \
     "  power = new(f32); new(f64); bias_correction2 = new(f32) from power;"        \
@@ -37229,6 +37770,8 @@ static const char vram__adam_foreach[] =
     "free grad;"
 static const char vram__adam_loop[] = VRAM__ADAM_LOOP("");
 static const char vram__amsgrad_loop[] = VRAM__ADAM_LOOP("new(param);");
+
+static const char vram__adam_fused[] = "if dtensor {" VRAM__PLACED "}";
 
 static const char vram__adagrad_foreach[] =
     "if weight_decay { grads = new(param); }"
@@ -37532,14 +38075,14 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     {"sgd_nesterov", "momentum_buffer", VRAM__FOREACH, 0, "",
      {vram__sgd_momentum, vram__sgd_nesterov_loop, vram__sgd_momentum_fused}},
     {"adam", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE, vram__adam_init,
-     {vram__adam_foreach, vram__adam_loop, ""}},
+     {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adam_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE,
-     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     vram__amsgrad_init, {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adamw", "exp_avg exp_avg_sq", VRAM__FOREACH, VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED,
-     vram__adam_init, {vram__adam_foreach, vram__adam_loop, ""}},
+     vram__adam_init, {vram__adam_foreach, vram__adam_loop, vram__adam_fused}},
     {"adamw_amsgrad", "exp_avg exp_avg_sq max_exp_avg_sq", VRAM__FOREACH,
      VRAM__CAPTURABLE | VRAM__OPTIM_DECOUPLED, vram__amsgrad_init,
-     {vram__adam_foreach, vram__amsgrad_loop, ""}},
+     {vram__adam_foreach, vram__amsgrad_loop, vram__adam_fused}},
     {"adagrad", "sum", VRAM__FOREACH, VRAM__OPTIM_CTOR, VRAM__STEP "sum = state(param);",
      {vram__adagrad_foreach, vram__rmsprop_loop, ""}},
     {"rmsprop", "square_avg", VRAM__FOREACH, VRAM__CAPTURABLE,
@@ -38040,6 +38583,10 @@ static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_pa
     rows = vram__optim_axis(p, 2);
     columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_PLACED:
+    return p->placed;
+  case VRAM__OPTIM_GRADIENT:
+    return p->gradient;
   case VRAM__OPTIM_256:
     return 256;
   default:
@@ -38481,17 +39028,22 @@ static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *
 /* torch._foreach_norm of a group (ForeachReduceOp.cu): where each tensor's chunks begin, a sum for
    each chunk, the norms. */
 static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms) {
-  vram__optim_held parts, zero;
+  vram__optim_held parts, sums, zero;
   uint64_t chunks = 0, tensors = 0, empty = 0;
   uint32_t i;
   for (i = 0; i < r->n; i++)
     if (vram__optim_match(r, i)) {
-      chunks += vram__div_up_u64(r->p[i].numel, r->c->device->rules->foreach_chunk);
+      chunks += vram__div_up_u64(r->c->dtensor ? r->p[i].gradient : r->p[i].numel,
+                                 r->c->device->rules->foreach_chunk);
       tensors += r->p[i].numel != 0;
       empty += !r->p[i].numel;
     }
   vram__optim_clear(&parts);
+  vram__optim_clear(&sums);
   vram__optim_clear(&zero);
+  for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
@@ -38502,6 +39054,7 @@ static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms
     vram__optim_release(r, &zero);
   }
   vram__optim_release(r, &parts);
+  vram__optim_release(r, &sums);
 }
 
 static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
@@ -38511,6 +39064,15 @@ static void vram__optim_clip_loop(vram__optim_run *r, vram__optim_held *norms) {
       vram__optim_push(r, norms, vram__dtype_size(r->dtype));
       vram__optim_workspace(r, i, VRAM__OPTIM_REDUCE_ALL);
     }
+}
+
+/* Norms of whole gradients become this rank's share, as those of parts are (_math_ops.py,
+   _NormPartial._partition_value); they go once all are in one tensor. */
+static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__optim_held *shares) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (r->p[i].partial || r->p[i].gradient != r->p[i].numel)
+      vram__optim_push(r, shares, each);
 }
 
 /* The norms of shards, which are partial, become those of whole gradients: squares are added up
@@ -38537,8 +39099,11 @@ static void vram__optim_clip_total(vram__optim_run *r, vram__optim_held *norms, 
     vram__optim_clear(held[i]);
   x.inputs = (int64_t)r->n;
   x.bytes = each > 4 ? 8 : 4;
+  if (r->c->dtensor)
+    vram__optim_clip_place(r, each, &rooted);
   vram__optim_push(r, &stack, each * r->n);
-  if (r->c->sharded)
+  vram__optim_release(r, &rooted);
+  if (r->c->sharded || r->c->dtensor)
     vram__optim_clip_reduce(r, &rooted, each * r->n);
   vram__optim_push(r, &total, each);
   vram__optim_reduce(r, &x);
@@ -38645,6 +39210,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
     r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
   if (c->device->rules->does & VRAM__OPTIM_DENOM)
     r->code.options |= VRAM__OPTIM_IF_DENOM;
+  if (c->dtensor)
+    r->code.options |= VRAM__OPTIM_IF_DTENSOR;
   vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
@@ -38826,13 +39393,27 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
+static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
+  const vram__tensor *at = vram__edge_end(s, e);
+  uint32_t kind;
+  if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
+    return;
+  kind = vram__grad_fn_at(s, e.fn)->kind;
+  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+    vram__slot_at(s, at->st)->shown = 1;
+}
+
 /* They are added to what their ends have; each lives up to the last one. */
 static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
   vram__tensor *gin = s->gin;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (gin[i].d && edge[i].fn)
+    if (gin[i].d && edge[i].fn) {
+      if (s->g->is_cut)
+        vram__gradient_of_dtensor(s, edge[i]);
       vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+    }
   for (i = 0; i < n; i++)
     if (gin[i].d) {
       vram__tensor_release(s, gin[i]);
@@ -40341,6 +40922,19 @@ static inline uint32_t vram__leaf_new(vram__step *s, const vram__tensor *t) {
   return VRAM__LEAF | i;
 }
 
+/* The same of a weight that a module owns: the gradient of a DTensor may be all of it. */
+static inline uint32_t vram__leaf_new_param(vram__step *s, const vram_param *p,
+                                            const vram__tensor *t) {
+  const uint32_t leaf = vram__leaf_new(s, t);
+  if (vram__param_has_whole_gradient(p)) {
+    int64_t size[2];
+    size[0] = VRAM__INT(p->node, whole, 0);
+    size[1] = p->d->v[1];
+    s->leaf.at[leaf & ~VRAM__LEAF].d = vram__dims_in(s, 2, size, NULL);
+  }
+  return leaf;
+}
+
 /* The same of a value of the graph, which has a slot of its own. */
 static void vram__leaf_new_value(vram__step *s, const vram__tensor *t) {
   const uint32_t leaf = vram__leaf_new(s, t);
@@ -40370,7 +40964,8 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt), 0);
+  run->gradient[p->index] = vram__replay_get(
+      s, vram__step_distributes(s) ? vram__distribute_whole(p, dt) : vram__param_bytes(p, dt), 0);
   if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
@@ -40416,7 +41011,7 @@ static int vram__step_owned(vram__step *s, vram__owned *o) {
   vram__memory_zero(o, sizeof *o);
   if (s->dtype != own || s->loaded != own)
     for (p = s->g->param_first; p; p = p->next)
-      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)));
+      vram__owned_add(o, p, vram__param_bytes(p, vram__param_dtype(s, p)));
   else if (s->g->owned)
     *o = *s->g->owned;
   vram__owned_flat(o);
@@ -40454,7 +41049,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new(s, t)
+    t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS
                                       : VRAM__OWN_WEIGHTS;
   }
@@ -40531,6 +41126,156 @@ VRAM__FN void vram__step_put_model(vram__step *s) {
   vram__step_put_recurrent(s);
   vram__step_put_blas_workspaces(s);
   s->leaf.parameters = s->leaf.count;
+}
+
+/* >>step/distribute    weights become a rank's part (torch/distributed/tensor, distribute_tensor)
+ */
+
+/* How a weight is dealt along an axis. */
+typedef struct vram__dealt {
+  int64_t whole, ranks;
+  uint64_t rest;  /* elements of one position along the axis */
+  uint8_t copies; /* parts are copied: the axis is not the first */
+} vram__dealt;
+
+/* 0: every rank has all of it. */
+static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
+  const vram_node *n = p->node;
+  const int64_t how = VRAM__INT(n, parallel, 0);
+  const int64_t rows = p->d->ndim ? p->d->v[0] : 0;
+  vram__memory_zero(d, sizeof *d);
+  d->ranks = VRAM__INT(n, ranks, 1);
+  if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
+    return 0;
+  if (how == VRAM__WORD("rowwise")) {
+    d->copies = 1;
+    d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
+    d->rest = (uint64_t)rows;
+    return p->d->ndim == 2;
+  }
+  d->whole = VRAM__INT(n, whole, rows * d->ranks);
+  d->rest = p->d->numel / (uint64_t)rows;
+  return 1;
+}
+
+/* The parameter that this one was before both were dealt; NULL: none. */
+static const vram_param *vram__distribute_lender(const vram_param *p) {
+  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
+  return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
+}
+
+/* The weight before it was dealt. */
+VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt) {
+  vram__dealt d;
+  if (vram__distribute_lender(p))
+    return 0;
+  return vram__distribute_dealt(p, &d) ? (uint64_t)d.whole * d.rest * vram__dtype_size(dt)
+                                       : vram__param_bytes(p, dt);
+}
+
+/* The model is on the device as a whole. */
+VRAM__FN void vram__distribute_before(vram__step *s) {
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
+    const vram_dtype dt = vram__param_dtype(s, p);
+    if (p->is_value)
+      continue;
+    vram__bytes_shrink(s, vram__param_bytes(p, dt), VRAM_CATEGORY_PARAMS);
+    vram__bytes_grow(s, vram__distribute_whole(p, dt), VRAM_CATEGORY_PARAMS);
+  }
+}
+
+/* Temporary copies of parts: all where the axis is not the first, else those that are padded. How
+   many. */
+static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vram_dtype dt,
+                                        uint32_t *last) {
+  const int64_t each = (d->whole + d->ranks - 1) / d->ranks;
+  uint32_t count = 0, i;
+  int64_t from = 0;
+  for (i = 0; i < (uint32_t)d->ranks; i++, from += each)
+    if (d->copies || from + each > d->whole) {
+      last[0] = vram__cub_hold(s, (uint64_t)each * d->rest * vram__dtype_size(dt));
+      last++;
+      count++;
+      if (count == 64) /* more ranks: their copies lie side by side, too */
+        break;
+    }
+  return count;
+}
+
+/* One parameter of a module: the copies of its parts, this rank's part. */
+static void vram__distribute_param(vram__step *s, const vram_param *p) {
+  const vram_dtype dt = vram__param_dtype(s, p);
+  const uint64_t part = vram__param_bytes(p, dt);
+  vram__dealt d;
+  uint32_t copy[64], count;
+  if (!vram__distribute_dealt(p, &d))
+    return;
+  count = vram__distribute_copies(s, &d, dt, copy);
+  vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
+  if (s->replay && !s->replay->taping)
+    vram__replay_get(s, part, 0);
+  while (count)
+    vram__cub_release(s, copy[--count]);
+}
+
+/* Another module still has it. */
+static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
+  const vram_param *q = s->g->param_first;
+  while (q && vram__distribute_lender(q) != p)
+    q = q->next;
+  return q != NULL;
+}
+
+static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  vram__dealt d;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      vram__distribute_param(s, n->param[i]);
+  for (i = 0; i < n->nparam; i++) {
+    const vram_param *p = n->param[i];
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
+      continue;
+    if (vram__distribute_lender(p))
+      p = vram__distribute_lender(p);
+    vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+    if (s->replay && !s->replay->taping)
+      vram__replay_put(s->replay, s->replay->gradient[p->index]);
+  }
+}
+
+/* Its name has no number, as those of layers have. */
+static int vram__distribute_is_root(const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i = 0, digits;
+  if (n->round)
+    return 0;
+  while (i < label.len) {
+    for (digits = 0; i < label.len && label.text[i] != '.'; i++)
+      digits =
+          label.text[i] >= '0' && label.text[i] <= '9' && digits < UINT32_MAX ? digits : UINT32_MAX;
+    if (digits == 0 && i && label.text[i - 1] != '.')
+      return 0;
+    i++;
+  }
+  return 1;
+}
+
+/* parallelize_module(): the plan of the root first, then those of the layers. */
+VRAM__FN void vram__distribute(vram__step *s) {
+  const vram_param *p, *first;
+  uint32_t pass, i;
+  for (pass = 0; pass < 2; pass++)
+    for (p = s->g->param_first; p && !s->failed; p = p->next) {
+      first = NULL;
+      for (i = 0; i < p->node->nparam && !first; i++)
+        if (p->node->param[i] && p->node->param[i]->node == p->node)
+          first = p->node->param[i];
+      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass == 0))
+        vram__distribute_node(s, p->node);
+    }
 }
 
 /* >>step/training    texts that say a whole training step: backward, zero_grad and step lines */
@@ -40994,6 +41739,7 @@ enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
 /* What had been counted after a micro-batch, and the state then. */
 typedef struct vram__milestone {
   uint64_t state, ids, frees, custom, retries;
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
 } vram__milestone;
 
 static vram__milestone vram__milestone_now(const vram__step *s) {
@@ -41003,6 +41749,7 @@ static vram__milestone vram__milestone_now(const vram__step *s) {
   m.frees = s->count.frees;
   m.custom = s->count.custom;
   m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
+  vram__memory_copy(m.communication, s->r->communication, sizeof m.communication);
   return m;
 }
 
@@ -41020,9 +41767,17 @@ static int vram__micro_batches_foldable(const vram__step *s) {
 static void vram__rounds_count(vram__step *s, const vram__milestone *then,
                                const vram__milestone *now, uint64_t rounds) {
   const uint64_t custom = vram__product_or_overflow(now->custom - then->custom, rounds);
+  uint32_t i;
   s->count.next_id += (now->ids - then->ids) * rounds;
   s->count.frees += (now->frees - then->frees) * rounds;
   s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    const vram_communication *a = then->communication + i, *b = now->communication + i;
+    vram_communication *c = s->r->communication + i;
+    c->calls += (b->calls - a->calls) * rounds;
+    c->bytes += (b->bytes - a->bytes) * rounds;
+    c->sent += (b->sent - a->sent) * rounds;
+  }
   if (s->replay)
     s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
 }
@@ -41050,7 +41805,8 @@ VRAM__FN void vram__micro_batches(vram__step *s, const vram_graph *last) {
     for (i = 1; i <= known && past[i].state != past[0].state;)
       i++;
     if (i <= known) {
-      left = count - 1 - k - (s->g->nstep != 0); /* those lines are run in the last one only */
+      /* those lines are run, and a wrapper synchronizes, in the last one only */
+      left = count - 1 - k - (s->g->nstep != 0 || s->wrapper);
       vram__rounds_count(s, &past[i], &past[0], left / i);
       k += left / i * i;
       fold = 0;
@@ -41179,6 +41935,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
+  c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
@@ -41186,11 +41943,22 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
 }
 
 VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
-  p->numel = l->d->numel;
+  p->numel = p->gradient = l->d->numel;
   p->ndim = l->d->ndim;
   p->size = l->d->v;
   p->dtype = l->dt;
   p->rank = 0;
+  p->placed = 0;
+  p->dtensor = p->partial = 0;
+}
+
+/* The same of this rank's part of a DTensor q. */
+static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
+  p->numel = q->d->numel;
+  p->size = q->d->v;
+  p->dtensor = q->is_dtensor;
+  p->partial = q->is_partial;
+  p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
 
 /* No matrix has a rank beyond its smaller side. */
@@ -41236,18 +42004,20 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
       const vram__leaf *l = s->leaf.at + i;
       const vram__past *past = s->leaf.past + i;
       const int had = s->leaf.known && (s->g->nstep ? past->stepped : past->had || past->let_go);
-      if (projects) {
-        int projected;
+      const vram_param *own = q;
+      if (projects || s->g->is_cut) {
         while (q->kind != VRAM__PARAM)
           q = q->next;
-        projected = vram__optim_projects(q, head);
+        own = q;
         q = q->next;
-        if (projected != pass)
-          continue;
       }
+      if (projects && vram__optim_projects(own, head) != pass)
+        continue;
       if (with_grad && !l->grad.d && !l->let_go && !had)
         continue;
       vram__optim_param_of(&p[n], l);
+      if (s->g->is_cut)
+        vram__optim_shard_of(&p[n], own);
       if (pass)
         p[n].rank = (uint32_t)vram__optim_rank(l->d, rank);
       n++;
@@ -41364,12 +42134,28 @@ static void vram__optim_may_decompose(vram__step *s, const vram__optim_param *p,
     vram__upper_may_need(s, most);
 }
 
-/* The optimizer's step on the first n of s->optim; all: they are all parameters. */
+/* The step on one of the optimizer's groups of parameters. */
+static void vram__optim_group(vram__step *s, vram__optim_config *c, const vram__optim_param *p,
+                              uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_bytes b;
+  if (s->watched && !vram__optim_ids_take(s, c, n))
+    return;
+  vram__optim_step(c, p, n, &b);
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
+    s->failed = VRAM_ERR_OVERFLOW;
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+/* The optimizer's step on the first n of s->optim; all: they are all parameters. Of a rank's graph
+   DTensors are a group of their own. */
 VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   vram__optim_config c;
-  vram__optim_bytes b;
-  uint32_t i;
-  const uint64_t used = s->used;
+  uint32_t i, to;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
@@ -41389,17 +42175,17 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
   if (s->scaler && s->found_inf)
     c.found_inf = s->found_inf + s->nfound_inf++;
   vram__optim_may_decompose(s, s->optim, vram__optim_flags(s->o) & VRAM__OPTIM_PROJECTS ? n : 0);
-  c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
-  if (s->watched && !vram__optim_ids_take(s, &c, n))
+  if (!s->g->is_cut) {
+    c.all = all && !c.master && !vram__optim_is_apart(s) ? &s->optim_all : NULL;
+    vram__optim_group(s, &c, s->optim, n);
     return;
-  vram__optim_step(&c, s->optim, n, &b);
-  s->used = used;
-  if (b.end == VRAM_OVERFLOW)
-    s->failed = VRAM_ERR_OVERFLOW;
-  else if (!s->watched)
-    vram__optim_count_step(s, &b);
-  if (!s->failed && s->o->first_step)
-    s->r->optimizer_bytes += b.state;
+  }
+  for (i = 0; i < n && !s->failed; i = to) {
+    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+      to++;
+    c.dtensor = s->optim[i].dtensor;
+    vram__optim_group(s, &c, s->optim + i, to - i);
+  }
 }
 
 /* clip_grad_norm_ of the whole module, where the optimizer has a part of its parameters. */
@@ -41884,10 +42670,10 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
   if (vram__in_backward_is(s->o))
     s->r->gradients_bytes = s->leaf.largest;
-  else if (s->leaf.all_had)
+  else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
-  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d)
+  for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -42852,7 +43638,7 @@ VRAM_API void vram_step_parameters(const vram_graph *g, const vram_step_options 
   s.o = o ? o : &none;
   vram__step_set_options(&s);
   for (p = g->param_first; p; p = p->next) {
-    const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(&s, p));
+    const uint64_t bytes = vram__param_bytes(p, vram__param_dtype(&s, p));
     uint64_t weight;
     if (vram__param_quantised(p, &weight)) {
       to->quantised += weight;
@@ -42969,6 +43755,8 @@ static void vram__step_wrap(vram__step *s) {
   }
   s->phase = VRAM_PHASE_WRAP;
   s->cat = VRAM_CATEGORY_OTHER;
+  if (vram__step_distributes(s))
+    vram__distribute(s);
   VRAM__WRAPPER_DO(s, construct);
   s->phase = phase;
 }
@@ -42993,6 +43781,8 @@ static void vram__step_put_before(vram__step *s, int dry) {
   if (s->nth > 1)
     s->setup = NULL; /* it was before */
   vram__step_put_model(s);
+  if (vram__step_distributes(s))
+    vram__distribute_before(s);
   vram__setup_end(s, VRAM_SETUP_MODEL);
   if (!s->o->parallel)
     vram__step_put_inputs(s);
@@ -43950,6 +44740,870 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
+/* >>parallel/cut    the graph of one rank, made of the whole one */
+
+/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
+typedef enum vram__role {
+  VRAM__ROLE_NONE,    /* every rank has all of it */
+  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
+  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
+  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
+  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
+} vram__role;
+
+/* A value of the whole graph on this rank: all of it, or a part along one axis. */
+typedef struct vram__rank_value {
+  vram_value *own;    /* as it was made */
+  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
+  uint8_t cut;        /* 1 + the axis; 0: all of it */
+} vram__rank_value;
+
+typedef struct vram__rank_cut {
+  const vram_graph *from;
+  vram_graph *g;
+  const vram_parallel *p;
+  vram__parser parser;
+  vram__rank_value *value; /* by index in `from` */
+  vram_node **node;        /* by index in `from` */
+  int64_t ranks, rank;
+  int64_t words[1024]; /* keys of the node that is made */
+  vram__keys keys;
+  uint32_t ncut; /* layers that were cut */
+} vram__rank_cut;
+
+/* cut_plan.c */
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+
+/* cut_node.c */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin);
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix);
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_layer.c */
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
+
+/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+
+/* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
+   layer's name. */
+static const struct {
+  const char *name;
+  uint8_t role;
+} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
+                        {"wk", VRAM__ROLE_COLWISE},
+                        {"wv", VRAM__ROLE_COLWISE},
+                        {"wo", VRAM__ROLE_ROWWISE},
+                        {"w1", VRAM__ROLE_COLWISE},
+                        {"w3", VRAM__ROLE_COLWISE},
+                        {"w2", VRAM__ROLE_ROWWISE},
+                        {"q_proj", VRAM__ROLE_COLWISE},
+                        {"k_proj", VRAM__ROLE_COLWISE},
+                        {"v_proj", VRAM__ROLE_COLWISE},
+                        {"o_proj", VRAM__ROLE_ROWWISE},
+                        {"out_proj", VRAM__ROLE_ROWWISE},
+                        {"gate_proj", VRAM__ROLE_COLWISE},
+                        {"up_proj", VRAM__ROLE_COLWISE},
+                        {"down_proj", VRAM__ROLE_ROWWISE},
+                        {"fc1", VRAM__ROLE_COLWISE},
+                        {"fc2", VRAM__ROLE_ROWWISE},
+                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
+                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
+                        {"embed_tokens", VRAM__ROLE_ROWWISE},
+                        {"output", VRAM__ROLE_HEAD},
+                        {"lm_head", VRAM__ROLE_HEAD},
+                        {"qkv_proj", VRAM__ROLE_FUSED},
+                        {"gate_up_proj", VRAM__ROLE_FUSED},
+                        {"query_key_value", VRAM__ROLE_FUSED},
+                        {"c_attn", VRAM__ROLE_FUSED},
+                        {"Wqkv", VRAM__ROLE_FUSED},
+                        {"wqkv", VRAM__ROLE_FUSED},
+                        {"in_proj", VRAM__ROLE_FUSED}};
+
+VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  uint32_t i, at = label.len;
+  (void)c;
+  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
+    return VRAM__ROLE_NONE;
+  while (at && label.text[at - 1] != '.')
+    at--;
+  for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
+    if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
+      return (vram__role)vram__rank_names[i].role;
+  return VRAM__ROLE_NONE;
+}
+
+/* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
+
+/* Rows of rank `rank` as torch.chunk deals them. */
+VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank) {
+  const int64_t each = (whole + ranks - 1) / ranks, from = each * rank;
+  return from >= whole ? 0 : whole - from < each ? whole - from : each;
+}
+
+/* An error about a node of the whole graph; always 0. */
+VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (c->g->error.code)
+    return 0;
+  vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
+  vram__error_more(c->g, " (");
+  vram__error_more_n(c->g, label.text, label.len);
+  vram__error_more(c->g, ")");
+  c->g->error.line = n->line;
+  return 0;
+}
+
+/* The keys of a node of the whole graph, to be changed. */
+VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n) {
+  uint32_t k = 0, i;
+  for (i = 0; n->attr && n->attr[k] && k < 960; i = 0) {
+    const uint32_t values = (uint32_t)(n->attr[k] >> 8) & 0xffffu;
+    if (k + 1 + values > 960)
+      break;
+    for (; i <= values; i++)
+      c->words[k + i] = n->attr[k + i];
+    k += 1 + values;
+  }
+  c->words[k] = 0;
+  c->keys.words = c->words;
+  c->keys.count = k;
+  c->keys.room = 1000;
+}
+
+VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key) {
+  uint32_t at = 0, i;
+  while (at < c->keys.count) {
+    const uint32_t n = 1 + ((uint32_t)(c->words[at] >> 8) & 0xffffu);
+    if ((uint32_t)(c->words[at] & 0xff) != key) {
+      at += n;
+      continue;
+    }
+    for (i = at; i + n <= c->keys.count; i++)
+      c->words[i] = c->words[i + n];
+    c->keys.count -= n;
+  }
+}
+
+/* key=to, in the place of what it was. */
+VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to) {
+  int64_t *v;
+  uint32_t count;
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count);
+  if (v && count == 1) {
+    *v = to;
+    return;
+  }
+  vram__rank_key_drop(c, key);
+  c->words[c->keys.count++] = (int64_t)(key | 1u << 8);
+  c->words[c->keys.count++] = to;
+  c->words[c->keys.count] = 0;
+}
+
+/* The lender that `weights=` names is another node here. */
+static int vram__rank_key_nodes(vram__rank_cut *c) {
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  if (!v)
+    return 1;
+  *v = (int64_t)(uintptr_t)c->node[((const vram_node *)(uintptr_t)*v)->index];
+  return *v != 0;
+}
+
+/* A node with the keys that there are, in the place of node n of the whole graph; NULL: an error.
+ */
+VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                    vram_value **in, uint32_t nin) {
+  vram__request r;
+  vram_node *y;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  r.nout = n->nout;
+  r.keys = &c->keys;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__rank_key_nodes(c))
+    return NULL;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < n->nout; i++) {
+    y->out[i].name = n->out[i].name;
+    y->out[i].name_len = n->out[i].name_len;
+  }
+  y->flags |= n->flags & (VRAM__LOSS | VRAM_NODE_INNER | VRAM__CHECKPOINTED);
+  y->line = n->line;
+  y->round = n->round;
+  return y;
+}
+
+/* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
+   the value, and what it does behind a point. */
+VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
+                                          vram_value *x, const char *suffix) {
+  char name[VRAM_MAX_NAME + 1];
+  vram__request r;
+  vram_node *y;
+  uint32_t i, len = 0;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = &x;
+  r.nin = 1;
+  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.keys = &c->keys;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y)) {
+    c->g->error.line = n->line;
+    return NULL;
+  }
+  for (i = 0; i < y->nout; i++) {
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return NULL;
+  }
+  y->line = n->line;
+  y->round = x->node ? x->node->round : NULL;
+  return y;
+}
+
+/* What node n reads of v as it was made: who reads it first waits for it. NULL: an error. */
+VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v) {
+  vram__rank_value *at = c->value + v->index;
+  vram_value *both[2];
+  vram__request r;
+  vram_node *y;
+  char name[VRAM_MAX_NAME + 1];
+  uint32_t len = 0;
+  if (!at->own || !at->flight)
+    return at->own;
+  vram__memory_zero(&r, sizeof r);
+  both[0] = at->own;
+  both[1] = at->flight;
+  r.op = VRAM_OP_wait;
+  r.in = both;
+  r.nin = 2;
+  r.nout = 1;
+  c->g->autocast = n->autocast;
+  c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return NULL;
+  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
+  y->out[0].name = vram__graph_keep_text(c->g, name, len);
+  y->out[0].name_len = (uint8_t)len;
+  y->line = n->line;
+  y->round = v->node ? v->node->round : NULL;
+  at->flight = NULL;
+  at->own = y->out;
+  return y->out[0].name ? at->own : NULL;
+}
+
+/* ---- sizes in keys */
+
+/* The axis of a shape that the cut axis of x becomes: it begins where as many elements lie before
+   it. */
+static uint32_t vram__rank_axis_in(const vram_dims *x, uint32_t cut, const int64_t *shape,
+                                   uint32_t count) {
+  int64_t before = 1, at = 1;
+  uint32_t i;
+  for (i = 0; i < cut; i++)
+    before *= x->v[i];
+  for (i = 0; i + 1 < count && at * shape[i] <= before; i++)
+    at *= shape[i];
+  return i;
+}
+
+/* shape=, sizes= of a view, an expansion: the axis that is cut gets this rank's size. */
+static int vram__rank_sizes(vram__rank_cut *c, const vram_node *n, uint32_t key, uint32_t cut) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const int64_t local = c->value[n->in[0]->index].own->d->v[cut];
+  uint32_t count, a;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, key, &count), inner;
+  if (!v)
+    return 1;
+  if (n->op == VRAM_OP_expand) { /* aligned at the last axis */
+    a = cut + count - x->ndim;
+    if (v[a] == x->v[cut])
+      v[a] = local;
+    return 1;
+  }
+  if (n->op != VRAM_OP_view && n->op != VRAM_OP_reshape)
+    return 1;
+  a = vram__rank_axis_in(x, cut, y->v, y->ndim);
+  if (a >= count || v[a] < 0)
+    return 1;
+  /* what of the axis stays whole: features of a head */
+  inner = v[a] ? x->v[cut] / v[a] : 1;
+  if (v[a] > x->v[cut]) /* other axes come together with it */
+    v[a] = x->v[cut] ? v[a] / x->v[cut] * local : v[a];
+  else if (inner && local % inner == 0 && x->v[cut] % v[a] == 0)
+    v[a] = local / inner;
+  else {
+    vram__rank_refuse(c, n, "shape");
+    vram__error_more(c->g, ": ");
+    vram__error_more_dims(c->g, y);
+    vram__error_more(c->g, " is invalid for input of size ");
+    vram__error_more_i(c->g, (int64_t)c->value[n->in[0]->index].own->d->numel);
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, v[a]);
+    vram__error_more(c->g, " do not divide by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  return 1;
+}
+
+/* Which axis of y is another size than in the whole graph; 0: none, UINT8_MAX: several. */
+static uint8_t vram__rank_axis_of(const vram_dims *whole, const vram_dims *y) {
+  uint8_t cut = 0;
+  uint32_t i;
+  if (whole->ndim != y->ndim)
+    return UINT8_MAX;
+  for (i = 0; i < y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      cut = cut ? UINT8_MAX : (uint8_t)(i + 1);
+  return cut;
+}
+
+/* Ops that look at all of an axis: it must not be the one that is cut. */
+static int vram__rank_needs_axis(const vram_node *n, uint32_t cut) {
+  static const uint16_t ops[] = {VRAM_OP_softmax,      VRAM_OP_log_softmax, VRAM_OP_cumsum,
+                                 VRAM_OP_cumprod,      VRAM_OP_sort,        VRAM_OP_topk,
+                                 VRAM_OP_flip,         VRAM_OP_roll,        VRAM_OP_logsumexp,
+                                 VRAM_OP_cross_entropy};
+  uint32_t i, a;
+  for (i = 0; i < sizeof ops / sizeof *ops && ops[i] != n->op;)
+    i++;
+  if (i == sizeof ops / sizeof *ops)
+    return 0;
+  if (n->op == VRAM_OP_cross_entropy)
+    return cut == (n->in[0]->d->ndim > 1 ? 1u : 0u);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  return a == cut;
+}
+
+/* Weights that would be cut, which nobody asked for. */
+static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
+  uint32_t i;
+  for (i = 0; i < n->nparam && i < y->nparam; i++)
+    if (n->param[i] && y->param[i] && vram__rank_axis_of(n->param[i]->d, y->param[i]->d))
+      return 0;
+  return 1;
+}
+
+/* Node n as it is, on what this rank has of its inputs. 0: an error. */
+VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, cut = 0;
+  for (i = 0; i < n->nin; i++) {
+    const vram__rank_value *v = c->value + n->in[i]->index;
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    if (v->cut) {
+      cut = 1;
+      if (vram__rank_needs_axis(n, v->cut - 1u))
+        return vram__rank_refuse(c, n,
+                                 "an op that needs all of the axis that tensor parallelism "
+                                 "cuts");
+    }
+  }
+  vram__rank_keys(c, n);
+  if (cut && n->nin && c->value[n->in[0]->index].cut) {
+    const uint32_t a = c->value[n->in[0]->index].cut - 1u;
+    if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
+      return 0;
+  }
+  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (!vram__rank_keeps_params(n, y))
+    return vram__rank_refuse(c, n, "the plan does not say how this layer is cut");
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
+    if (v->cut == UINT8_MAX || (v->cut && !cut))
+      return vram__rank_refuse(c, n, "a value that would be cut along several axes");
+  }
+  return 1;
+}
+
+/* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
+
+/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
+                             uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_node *y;
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (!c->p->sp) {
+    y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
+    v->own = y ? y->out : NULL;
+    return y != NULL;
+  }
+  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+    vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
+    vram__error_more(c->g, ": ");
+    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more(c->g, " by tp=");
+    vram__error_more_i(c->g, c->ranks);
+    return 0;
+  }
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)axis);
+  y = vram__rank_collective(c, n, VRAM_OP_reduce_scatter, partial, ".reduce_scatter");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  v->cut = (uint8_t)(axis + 1);
+  return 1;
+}
+
+/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
+   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int late) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (v->whole || !own)
+    return v->whole;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  if (v->cut) {
+    vram__rank_key_set(c, VRAM__KEY_dim, v->cut - 1);
+    if (x->d->v[v->cut - 1] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, x->d->v[v->cut - 1]);
+    if (late)
+      vram__rank_key_set(c, VRAM__KEY_late, 1);
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
+                            v->cut ? ".all_gather" : ".replicate");
+  v->whole = y ? y->out : NULL;
+  return v->whole;
+}
+
+/* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
+static int vram__rank_drop_input(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  vram_value *in[2];
+  uint32_t count = 0;
+  if (n->in[0]->last != n->index)
+    return 1;
+  if (v->whole)
+    in[count++] = v->whole;
+  in[count++] = v->own;
+  return vram__node_lifetime(c->g, VRAM__OP_drop, in, count) != NULL;
+}
+
+/* The two sizes do not go together: PyTorch's words. */
+static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int64_t local) {
+  const vram_dims *x = n->in[0]->d;
+  vram__rank_refuse(c, n, "a and b must have same reduction dim, but got features of ");
+  vram__error_more_i(c->g, local * c->ranks);
+  vram__error_more(c->g, " and ");
+  vram__error_more_i(c->g, x->v[x->ndim - 1]);
+  return 0;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *v = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d;
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (v->cut != d->ndim)
+    return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
+  if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
+    return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("rowwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+}
+
+/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
+static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const uint32_t a = part->d->ndim - 1u;
+  vram_node *y;
+  v->own = part;
+  v->cut = (uint8_t)(a + 1);
+  if (c->p->loss_parallel)
+    return 1;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  if (n->out[0].d->v[a] % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);
+  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  y = vram__rank_collective(c, n, VRAM_OP_all_gather, part, ".all_gather");
+  v->own = y ? y->out : NULL;
+  v->cut = 0;
+  return y != NULL;
+}
+
+/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
+   not cut. */
+static int vram__rank_untie(vram__rank_cut *c) {
+  const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
+  if (!of)
+    return 1;
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
+  return lender && lender->op == VRAM_OP_embedding_shard;
+}
+
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
+                part = vram__rank_part(out, c->ranks, c->rank);
+  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (!part)
+    return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
+  vram__rank_keys(c, n);
+  if (!vram__rank_untie(c))
+    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_key_set(c, VRAM__KEY_out_features, part);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (out % c->ranks)
+    vram__rank_key_set(c, VRAM__KEY_whole, out);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  if (head)
+    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
+  v->own = y->out;
+  v->cut = (uint8_t)n->out[0].d->ndim;
+  return vram__rank_drop_input(c, n);
+}
+
+VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
+  if (role == VRAM__ROLE_FUSED)
+    return vram__rank_refuse(c, n,
+                             "several weights in one, of which every rank would get a part of "
+                             "the first");
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
+  c->ncut++;
+  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
+                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+}
+
+/* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
+VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+  const int64_t rows = VRAM__INT(n, num_embeddings, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  const uint32_t ndim = n->out[0].d->ndim;
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (n->nin != 1 || c->value[n->in[0]->index].cut)
+    return vram__rank_refuse(c, n,
+                             "an embedding with a table of another node, or of indices that "
+                             "are cut");
+  vram__rank_keys(c, n);
+  vram__rank_key_drop(c, VRAM__KEY_weights);
+  vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_whole, rows);
+  y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
+  if (!y)
+    return 0;
+  c->ncut++;
+  c->node[n->index] = y;
+  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+}
+
+/* cross_entropy of logits whose classes are cut. */
+VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[2];
+  vram_node *y;
+  if (n->nin != 2 || vram__node_list(n, VRAM__KEY_label_smoothing, NULL) || n->out[0].d->ndim ||
+      n->in[0]->d->ndim != 2 || n->in[1]->d->ndim != 1)
+    return vram__rank_refuse(c, n,
+                             "loss_parallel has cross_entropy of rows and classes, mean or "
+                             "sum, without weights or label_smoothing");
+  in[0] = vram__rank_own(c, n, n->in[0]);
+  in[1] = vram__rank_own(c, n, n->in[1]);
+  if (!in[0] || !in[1])
+    return 0;
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, VRAM_OP_loss_parallel, in, 2);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  return 1;
+}
+
+/* >>parallel/cut    the graph of one rank of tensor parallelism */
+
+VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
+  uint64_t n = vram__product_or_overflow(whole->used, 2);
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
+}
+
+/* Values of a line about lifetimes: what was made of one for layers goes behind the others, then
+   the value itself, as the layers' callers hold both. */
+static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i, count = 0, pass;
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n->nin; i++) {
+      const vram__rank_value *v = c->value + n->in[i]->index;
+      if (!v->own)
+        return vram__rank_refuse(c, n, "a value that is not there");
+      if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
+        continue;
+      if (v->whole && n->op == VRAM__OP_drop)
+        in[count++] = v->whole;
+      in[count++] = v->own;
+    }
+  y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
+                            : vram__node_lifetime(c->g, n->op, in, count);
+  if (!y)
+    return 0;
+  y->line = n->line;
+  y->round = n->round;
+  c->node[n->index] = y;
+  return 1;
+}
+
+static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
+  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
+    return vram__rank_lifetime(c, n);
+  if (n->op >= VRAM_OP_COUNT)
+    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (role && n->op == VRAM_OP_embedding)
+    return vram__rank_embedding(c, n);
+  if (role)
+    return vram__rank_linear(c, n, role);
+  if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
+      c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
+    return vram__rank_loss(c, n);
+  return vram__rank_copy(c, n);
+}
+
+/* Blocks of checkpoint() that begin at node n. */
+static int vram__rank_blocks_begin(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *arg[1024];
+  vram_checkpoint what;
+  uint32_t i;
+  for (b = c->from->checkpoint_first; b; b = b->next) {
+    if (b->first != n || b->narg > 1024)
+      continue;
+    what = *b;
+    for (i = 0; i < b->narg; i++) {
+      arg[i] = vram__rank_own(c, n, b->arg[i]);
+      if (!arg[i])
+        return 0;
+    }
+    what.arg = arg;
+    if (!vram__block_begin(c->g, &what))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_blocks_end(vram__rank_cut *c, const vram_node *n) {
+  const vram_checkpoint *b;
+  vram_value *out[1024];
+  uint32_t i, closing = 0, k;
+  for (b = c->from->checkpoint_first; b; b = b->next)
+    closing += b->first && b->last == n;
+  for (k = 0; k < closing; k++) { /* the one that began last ends first */
+    const vram_checkpoint *inner = NULL;
+    uint32_t at = 0;
+    for (b = c->from->checkpoint_first; b; b = b->next)
+      if (b->first && b->last == n && at++ == closing - 1 - k)
+        inner = b;
+    for (i = 0; i < inner->nout && i < 1024; i++) {
+      out[i] = c->value[inner->out[i]->index].own;
+      if (!out[i])
+        return 0;
+    }
+    if (!vram__block_end(c->g, out, inner->nout < 1024 ? inner->nout : 1024))
+      return 0;
+  }
+  return 1;
+}
+
+static int vram__rank_inputs(vram__rank_cut *c) {
+  uint32_t i;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    vram__span name;
+    vram_value *y;
+    name.text = v->name;
+    name.len = v->name_len;
+    y = vram__graph_input(c->g, name, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype,
+                          v->d->ndim, v->d->v);
+    if (!y)
+      return 0;
+    y->flags = v->flags;
+    c->value[v->index].own = y;
+  }
+  return 1;
+}
+
+/* Results and outputs of the whole graph are this one's. */
+static int vram__rank_outputs(vram__rank_cut *c) {
+  const vram_node *n;
+  uint32_t i;
+  c->g->noutput = c->from->noutput;
+  for (n = c->from->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      const uint8_t flags = n->out[i].flags & (VRAM__OUTPUT | VRAM__INFERRED);
+      vram_value *own = c->value[n->out[i].index].own;
+      if (own && flags) {
+        own->flags |= flags;
+        if (flags & VRAM__OUTPUT)
+          own->last = UINT32_MAX;
+      }
+    }
+  c->g->root = c->from->root ? c->value[c->from->root->index].own : NULL;
+  c->g->inferred = c->from->inferred ? c->value[c->from->inferred->index].own : NULL;
+  return c->g->root != NULL;
+}
+
+/* Parameters in the order of the whole graph's; a module that is called with another one's weight
+   has its own here, behind the others. */
+static uint32_t vram__rank_params(const vram__rank_cut *c, vram_param **list) {
+  const vram_param *p;
+  vram_param *q;
+  uint32_t i, k, n = 0;
+  for (p = c->from->param_first; p; p = p->next) {
+    const vram_node *y = c->node[p->node->index];
+    for (i = 0; y && i < y->nparam && i < p->node->nparam; i++)
+      if (p->node->param[i] == p && y->param[i] && y->param[i]->node == y)
+        list[n++] = y->param[i];
+  }
+  for (q = c->g->param_first, k = n; q && n < c->g->nparam; q = q->next) {
+    for (i = 0; i < k && list[i] != q;)
+      i++;
+    if (i == k)
+      list[n++] = q;
+  }
+  return n;
+}
+
+/* An optimizer has DTensors and others in groups of their own, and the group of the first parameter
+   is the first. */
+static void vram__rank_order(vram__rank_cut *c) {
+  vram_param **list =
+      (vram_param **)vram__graph_take(c->g, (c->g->nparam + UINT64_C(1)) * sizeof *list);
+  vram_param **end = &c->g->param_first, *last = NULL;
+  uint32_t i, n, pass;
+  if (!list)
+    return;
+  n = vram__rank_params(c, list);
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < n; i++)
+      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+        *end = last = list[i];
+        end = &last->next;
+      }
+  *end = NULL;
+  c->g->param_last = last;
+  c->g->param_room = 0;
+}
+
+VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
+                                       vram_graph *local, void *mem, uint64_t bytes,
+                                       vram_error *err) {
+  vram__rank_cut c;
+  const vram_node *n;
+  vram__memory_zero(&c, sizeof c);
+  vram_graph_init(local, mem, bytes);
+  c.from = whole;
+  c.g = local;
+  c.p = p;
+  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.rank = vram_parallel_place_of(p).tp;
+  c.parser.g = local;
+  local->name = whole->name;
+  local->name_len = whole->name_len;
+  local->rules = whole->rules;
+  local->dtype = whole->dtype;
+  local->adapt = whole->adapt;
+  local->autocast_own = whole->autocast_own;
+  local->ndim = whole->ndim;
+  vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
+  c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
+  c.node = (vram_node **)vram__graph_take(local, whole->nnode * (uint64_t)sizeof *c.node);
+  if (c.value && c.node) {
+    vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
+    vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
+    if (vram__rank_inputs(&c))
+      for (n = whole->first; n && !local->error.code; n = n->next)
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
+          vram__rank_blocks_end(&c, n);
+    local->autocast = 0;
+    local->no_grad = 0;
+    if (!local->error.code && !c.ncut)
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "tensor parallelism knows no layer of this model (expected names as "
+                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+    if (!local->error.code)
+      vram__rank_outputs(&c);
+    if (!local->error.code)
+      vram__rank_order(&c);
+    local->is_cut = 1;
+  }
+  if (err)
+    *err = local->error;
+  return local->error.code;
+}
+
 /* >>parallel/ddp    torch.nn.parallel.DistributedDataParallel
    nn/parallel/distributed.py and csrc/distributed/c10d/reducer.cpp, comm.cpp: gradients are copied
    into buckets, flat tensors that are summed over the ranks as soon as they are full. First there
@@ -44192,6 +45846,8 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -44246,6 +45902,7 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
     const vram__ddp_chunk *at = c.at + k;
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -44260,14 +45917,21 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
 /* A communication hook casts the bucket; of what it casts to, the allocator hears at once that
    nobody needs it, and other streams still do until the next allocation. */
 static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
-  const vram_dtype hook = s->o->parallel->hook;
+  const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
+  const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  if (!hook || hook == b->dtype)
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  if (hook == b->dtype)
     return;
-  slot = vram__ddp_new(s, b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook),
-                       VRAM_CATEGORY_OTHER);
+  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
+}
+
+/* all_reduce_local_used_map, behind the last bucket */
+static void vram__ddp_reduce_map(vram__step *s) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
+                    s->o->parallel->dp);
 }
 
 /* Reducer::mark_variable_ready */
@@ -44286,6 +45950,8 @@ static void vram__ddp_mark_ready(vram__step *s, uint32_t i) {
   d->bucket[d->in[i]].pending--;
   for (; d->next < d->nbucket && !d->bucket[d->next].pending; d->next++)
     vram__ddp_reduce(s, d->bucket + d->next);
+  if (d->next == d->nbucket && vram__ddp_finds_unused(s->o->parallel))
+    vram__ddp_reduce_map(s);
 }
 
 /* Those that no gradient can reach are ready when the first one is. */
@@ -44336,6 +46002,7 @@ static void vram__ddp_reduce_all(vram__step *s) {
   }
   for (i = 0; i < d->nbucket; i++)
     vram__ddp_reduce(s, d->bucket + i);
+  vram__ddp_reduce_map(s);
   d->next = d->nbucket;
 }
 
@@ -44759,6 +46426,24 @@ static void vram__zero_restore(vram__step *s) {
   vram__zero_restore_buckets(s);
 }
 
+/* _sync_params: each rank sends its parameters, or all of them at once. */
+static void vram__zero_sync(vram__step *s) {
+  const vram__zero *z = vram__zero_of(s);
+  const vram_parallel *p = s->o->parallel;
+  uint32_t r, i;
+  for (r = 0; r < z->ranks; r++) {
+    uint64_t bytes = 0;
+    for (i = z->begin[r]; i < z->begin[r + 1]; i++) {
+      const vram__leaf *l = s->leaf.at + z->order[i];
+      bytes += vram__dims_bytes_of(l->d, l->dt);
+      if (!p->parameters_as_bucket_view)
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+    }
+    if (p->parameters_as_bucket_view)
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+  }
+}
+
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   vram__ddp_hooks(o, w);
   w->bytes = vram__zero_bytes;
@@ -44769,6 +46454,7 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->optimized = vram__zero_sync;
 }
 
 /* >>parallel/units    units of a model: runs of nodes that fully_shard is called for */
@@ -45359,8 +47045,10 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
   for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE)
-      s->leaf.at[d->param[i].leaf].dt = d->mp ? d->mp : d->param[i].dtype;
+    if (d->param[i].leaf != VRAM__FSDP_NONE) {
+      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
+      s->leaf.at[d->param[i].leaf].dt = dt;
+    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -45396,9 +47084,11 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (l)
-      l->dt = vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch) ? own
-                                                                                             : wait;
+    if (!l)
+      continue;
+    l->dt = wait;
+    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
+      l->dt = own;
   }
 }
 
@@ -46076,17 +47766,46 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   }
 }
 
+/* Why DTensors cannot have this optimizer, or NULL. */
+static const char *vram__shard_refuses(const vram_graph *g, const vram_step_options *o) {
+  static const uint8_t known[] = {VRAM_OPTIM_sgd,   VRAM_OPTIM_sgd_momentum,
+                                  VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
+                                  VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
+  const vram_param *p;
+  uint32_t i = 0, plain = 0;
+  if (!o->train)
+    return NULL;
+  while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
+    i++;
+  if (i == sizeof known || (o->weight_decay && i < 4) || o->master_weights ||
+      o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
+    return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
+           "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
+  for (p = g->param_first; p; p = p->next)
+    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
+  if (o->clip_grad_norm && plain)
+    return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
+           "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";
+  if (o->clip_grad_norm == VRAM_OPTIM_IMPL_LOOP)
+    return "clip_grad_norm_ of DTensors is known with foreach";
+  return NULL;
+}
+
 /* What no rank can begin with, or NULL. */
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
   vram__wrapper w;
+  if (g->is_cut && vram__shard_refuses(g, o))
+    return vram__shard_refuses(g, o);
   if (!o->parallel)
     return NULL;
   if ((uint32_t)o->parallel->wrapper >= VRAM_WRAPPER_COUNT)
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
-  if (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "tp, pp, cp and ep are not played yet";
+  if (o->parallel->tp > 1 && !g->is_cut)
+    return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
+    return "pp, cp and ep are not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -46094,7 +47813,7 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   return w.refuses ? w.refuses(g, o) : NULL;
 }
 
-/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+/* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
 
 #define VRAM__DS_NONE UINT32_MAX
 
@@ -46125,7 +47844,6 @@ typedef struct vram__ds {
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
   uint32_t nmine;
   vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
-  uint64_t buffers_bytes;
   uint8_t offload, overlap, contiguous, scatter;
   /* of a backward */
   uint32_t bucket[2], at; /* slots; which of them */
@@ -46355,7 +48073,6 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   vram__ds *d = vram__ds_of(s);
   const vram_param *p;
   uint32_t n = 0;
-  d->buffers_bytes = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
       slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
@@ -46556,6 +48273,9 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   else /* flatten gives a single one back */
     vram__ds_used(d);
   s->stream = stream;
+  if (x->count)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
+                      d->ranks);
   x->numel = 0;
   x->count = 0;
 }
@@ -46715,7 +48435,6 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
 
 /* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
@@ -46878,6 +48597,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_scalars x;
   vram__memory_zero(&x, sizeof x);
   x.norm = 4;
+  s->r->gradients_bytes = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
   if (d->offload) {
     vram__ds_optimizing_on_host(s, &x);
     return;
@@ -46893,9 +48613,14 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_clip(s, &x);
 }
 
-/* Behind optimizer.step(): parameters are gathered in place. */
+/* Behind optimizer.step(): parameters are gathered in place. Before it ranks have told each other
+   of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
+                    d->ranks);
   vram__ds_free(s, &d->single);
   vram__ds_free(s, &d->scaled);
   vram__ds_free(s, &d->norm_before);
@@ -46919,7 +48644,7 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   vram__ds_let_go(s, f);
 }
 
-/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+/* >>parallel/deepspeed3    ZeRO stage 3: what its parts share */
 
 /* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
 typedef struct vram__ds3_param {
@@ -47071,6 +48796,8 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->done = 0;
   g->left = n;
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
+                    part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
   if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {
@@ -47331,8 +49058,8 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
   const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
   uint32_t i, leaves = 0, others = 0;
   for (i = 0; i < f->nin; i++) {
-    leaves += (edge[i].fn & VRAM__LEAF) != 0;
-    others += vram__is_grad_fn(edge[i].fn);
+    leaves += edge[i].fn >> 31;
+    others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
   if (leaves && others)
     vram__ds3_post_backward(s, f->node);
@@ -47408,10 +49135,12 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
   uint64_t part = 0;
   uint32_t i, n, flat;
-  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
-    return 0;
   for (i = 0; i < d->ds.nmember; i++)
     part += d->at[d->ds.member[i]].part;
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, part * d->ds.ranks * vram__ds3_each(d),
+                    d->ds.ranks);
+  if (d->ds.nmember == 1 && !vram__ds3_lacking(d, d->ds.member[0]))
+    return 0;
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
@@ -47576,8 +49305,11 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
       continue;
-    if (d->ds.ranks > 1)
+    if (d->ds.ranks > 1) {
       p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
+                        d->ds.ranks);
+    }
     p->available = 1;
     p->stream = 0;
   }
@@ -47590,6 +49322,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   uint32_t k, before = d->ds.norm.slot;
   vram__memory_zero(&x, sizeof x);
   x.norm = 8;
+  s->r->gradients_bytes = d->ds.offload ? 0 : d->groups_part * vram__ds3_each(d);
   for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
     d->at[k].active = 0;
     vram__ds3_release(s, k);
@@ -47600,6 +49333,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     return;
   }
   vram__ds3_norms(s, &x);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
   d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)
@@ -47766,7 +49500,6 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.nmember = 0;
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
-  s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);
@@ -48166,7 +49899,7 @@ static uint32_t vram__params_by_size(const vram_graph *g, const vram_param **lis
   uint32_t n = 0, width, i;
   const vram_param **from = list, **to = list + g->nparam;
   for (p = g->param_first; p; p = p->next)
-    if (p->kind == 0)
+    if (p->kind == VRAM__PARAM)
       list[n++] = p;
   for (width = 1; width < n; width *= 2) { /* merge sort, which keeps the order of equal ones */
     const vram_param **swap = from;
@@ -48193,18 +49926,24 @@ static uint64_t vram__partition_room(const vram_graph *g, uint32_t ranks) {
 /* ---- */
 
 /* Ranks of the wrapper of which each may differ, or only where rows end. */
-typedef enum vram__differ { VRAM__ALL_EQUAL, VRAM__BY_ROWS, VRAM__BY_PARTITION } vram__differ;
+typedef enum vram__differ {
+  VRAM__ALL_EQUAL,
+  VRAM__BY_ROWS,
+  VRAM__BY_PARTITION, /* whole parameters */
+  VRAM__BY_PLACE      /* of the parameters one behind the other the same part, wherever it ends */
+} vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                          ? VRAM__ALL_EQUAL
-         : p->wrapper == VRAM_WRAPPER_FSDP2 ? VRAM__BY_ROWS
-         : p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM__BY_PARTITION
-                                            : VRAM__ALL_EQUAL;
+  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+         : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
+         : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
+         : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
+                                                                            : VRAM__ALL_EQUAL;
 }
 
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     n += vram__partition_room(g, p->dp);
   return n;
 }
@@ -48222,14 +49961,31 @@ typedef struct vram__class_list {
   uint32_t count, cap;
 } vram__class_list;
 
-static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks) {
+static void vram__class_put(vram__class_list *list, uint32_t first, uint32_t last, uint64_t ranks,
+                            uint64_t elements) {
   if (list->count < list->cap) {
     vram_rank_class *c = list->at + list->count;
     c->rank = first;
     c->last = last;
     c->ranks = ranks;
+    c->elements = elements;
   }
   list->count++;
+}
+
+/* Elements of the rows that a rank has of all parameters. */
+static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, uint32_t dp) {
+  const vram_param *q;
+  uint64_t sum = 0;
+  for (q = g->param_first; q; q = q->next) {
+    const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
+    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
+    if (q->kind == VRAM__PARAM)
+      sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
+                                                       : q->d->numel;
+  }
+  return sum;
 }
 
 static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, uint32_t *at,
@@ -48245,7 +50001,7 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
     vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others);
+                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -48253,16 +50009,11 @@ static int vram__partitions_alike(const vram__partition *a, const vram__partitio
   return a->hash == b->hash && a->elements == b->elements;
 }
 
-static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
-                                       uint64_t others, vram__class_list *list) {
-  const vram_param **param = (const vram_param **)memory;
-  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
-  uint32_t n = vram__params_by_size(g, param), i, k, first;
+/* ZeroRedundancyOptimizer's partition, in order of ranks. */
+static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
+                                   const vram_param **param, vram__partition *heap) {
+  uint32_t n = vram__params_by_size(g, param), i;
   vram__partition t;
-  for (i = 0; i < p->dp; i++) {
-    heap[i].elements = heap[i].hash = 0;
-    heap[i].rank = i;
-  }
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
@@ -48274,6 +50025,48 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
       heap[heap[i].rank] = heap[i];
       heap[i] = t;
     }
+}
+
+/* DeepSpeed's of flat parameters (stage_1_and_2.py: partition_info): what lies in a rank's part, of
+   how many elements, and how much of that. */
+static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
+                                  const vram_param **param, vram__partition *to) {
+  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  uint64_t numel = 0, part, at = 0;
+  uint32_t n = 0, first, i;
+  const vram_param *q;
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind == VRAM__PARAM) {
+      param[n++] = q;
+      numel += q->d->numel;
+    }
+  part = (numel + align - 1) / align * align / p->dp;
+  for (first = 0; first < every && first < n; first++)
+    for (i = first; i < n; i += every) {
+      const uint64_t end = at + param[i]->d->numel;
+      for (; at < end && part; at = (at / part + 1) * part < end ? (at / part + 1) * part : end) {
+        vram__partition *r = to + at / part;
+        const uint64_t upto = (at / part + 1) * part < end ? (at / part + 1) * part : end;
+        r->elements += upto - at;
+        r->hash = vram__mix(r->hash + upto - at + vram__mix(param[i]->d->numel));
+      }
+    }
+}
+
+static void vram__classes_by_partition(const vram_graph *g, const vram_parallel *p, void *memory,
+                                       uint64_t others, vram__class_list *list) {
+  const vram_param **param = (const vram_param **)memory;
+  vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  uint32_t i, k, first;
+  for (i = 0; i < p->dp; i++) {
+    heap[i].elements = heap[i].hash = 0;
+    heap[i].rank = i;
+  }
+  if (vram__wrapper_differs(p) == VRAM__BY_PLACE)
+    vram__partition_place(g, p, param, heap);
+  else
+    vram__partition_params(g, p, param, heap);
   for (i = 0; i < p->dp; i++) {
     uint64_t alike = 0;
     uint32_t last = i;
@@ -48286,7 +50079,8 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
         alike++;
         last = k;
       }
-    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others);
+    vram__class_put(list, vram__rank_of_shard(p, i), vram__rank_of_shard(p, last), alike * others,
+                    heap[i].elements);
   }
 }
 
@@ -48305,7 +50099,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   to.count = 0;
   to.cap = cap;
   scratch = (uint8_t *)scratch + skip;
-  if (vram__wrapper_differs(p) == VRAM__BY_PARTITION)
+  if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
     vram__classes_by_partition(g, p, scratch, others, &to);
   else
     vram__classes_by_rows(g, p, (uint32_t *)scratch, others, &to);
@@ -48341,7 +50135,7 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
     for (i = 0; i < b.count; i++) {
       const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
       const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i]);
+      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
     }
   *count = to.count;
   return VRAM_OK;
@@ -52551,6 +54345,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   t.o.nodes = NULL;
   t.o.replay = NULL;
   t.o.accumulate = 0;
+  t.o.parallel = NULL; /* what wraps the step is no part of a stage */
   t.o.last_batch = t.o.evaluation = t.o.dry_run = NULL;
   vram__ranges_last_uses(g, t.c.last);
   vram__cuts_sides(g, &t.c);

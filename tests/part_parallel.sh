@@ -18,6 +18,11 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+refuse_parallel "offload_optimizer 'nvme' (expected cpu or none)" $tiny --parallel ds2=4,offload_optimizer=nvme
+refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --parallel ds3=4,round_robin_gradients=1
+refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
+refuse_parallel "offload_param=cpu without offload_optimizer=cpu is not played" $tiny --parallel ds3=4,offload_param=cpu
+refuse_parallel "DeepSpeed scales losses itself" $tiny --parallel ds2=4 --amp fp16
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16

@@ -1,4 +1,4 @@
-/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+/* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
 #pragma once
 #include "parallel/parallel.h"
 

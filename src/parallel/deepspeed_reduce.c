@@ -209,5 +209,4 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
