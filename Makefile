@@ -200,6 +200,7 @@ truth: vram
 	python3 tools/gguf_header.py --check $(TRUTH)/gguf
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
+	python3 tools/truth_generate.py $(TRUTH)
 	python3 tools/truth_parallel.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 

@@ -1899,9 +1899,11 @@
 #define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_graph_requires_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_requires_grad)
 #define vram_graph_return VRAM__JOIN(VRAM_NAMESPACE, vram_graph_return)
+#define vram_graph_stages VRAM__JOIN(VRAM_NAMESPACE, vram_graph_stages)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
+#define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
@@ -1961,7 +1963,11 @@
 #define vram_parallel_place_of VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_place_of)
 #define vram_parallel_world VRAM__JOIN(VRAM_NAMESPACE, vram_parallel_world)
 #define vram_phase_name VRAM__JOIN(VRAM_NAMESPACE, vram_phase_name)
+#define vram_pipeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_bytes)
 #define vram_pipeline_name VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_name)
+#define vram_pipeline_order VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_order)
+#define vram_pipeline_stage VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_stage)
+#define vram_pipeline_stages VRAM__JOIN(VRAM_NAMESPACE, vram_pipeline_stages)
 #define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
 #define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
 #define vram_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pool_bytes)
@@ -2402,8 +2408,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
   X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
-  X(custom)
+  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
+  X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2534,6 +2540,7 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_expert : 1;  /* of experts that other ranks do not have */
   uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
   uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
@@ -2578,6 +2585,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
+  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */
@@ -2599,11 +2607,12 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
-  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
+  struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
-  vram_error error;     /* the first error; sticky */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2670,6 +2679,10 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
    point; in a loop each round is one. Without them units are found by the numbers in names
    (vram_parallel.units). names: with spaces between. */
 VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
+
+/* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
+   name, or whose name goes on behind a point. Without them stages are cut at units. */
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -2871,7 +2884,8 @@ typedef enum vram_category {
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")                                                                                    \
-  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */       \
+  X(STEP, "step") /* forward and backward of all microbatches of a pipeline */
 
 typedef enum vram_phase {
 #define VRAM__X(id, text) VRAM_PHASE_##id,
@@ -3386,7 +3400,13 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint32_t stages;    /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn; /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                         is its output */
+  uint8_t
+      balance; /* stages are cut so that the fullest takes least, not in equal numbers of units */
+  vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
+                          have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
   uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
@@ -3454,9 +3474,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
-  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
-  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks; /* how many, in all copies and along cp */
+  uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks;    /* how many, in all copies and along cp */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
@@ -3471,8 +3491,8 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
-   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
+   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
    (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
@@ -3481,6 +3501,50 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+
+/* What a rank of a pipeline does with a microbatch of one of its stages. */
+#define VRAM_STAGE_ACTIONS(X)                                                                      \
+  X(F)      /* forward */                                                                          \
+  X(B)      /* backward */                                                                         \
+  X(I)      /* of backward the part for the stage's inputs, */                                     \
+  X(W)      /* and the part for its weights */                                                     \
+  X(SEND_F) /* its outputs go to the next stage, */                                                \
+  X(SEND_B) /* the gradients of its inputs to the stage before */                                  \
+  X(RECV_F) /* its inputs are to be received, */                                                   \
+  X(RECV_B) /* the gradients of its outputs */                                                     \
+  X(WAIT_F) /* until what was sent is received */                                                  \
+  X(WAIT_B)
+
+typedef enum vram_stage_action_kind {
+#define VRAM__X(id) VRAM_STAGE_##id,
+  VRAM_STAGE_ACTIONS(VRAM__X)
+#undef VRAM__X
+      VRAM_STAGE_ACTION_COUNT
+} vram_stage_action_kind;
+
+typedef struct vram_stage_action {
+  uint32_t stage, microbatch;
+  uint8_t kind; /* vram_stage_action_kind */
+} vram_stage_action;
+
+/* Bytes of scratch that vram_pipeline_order needs. */
+VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
+
+/* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
+   p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
+   where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
+   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
+   */
+VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,
+                                         uint64_t bytes, vram_stage_action *list, uint32_t cap,
+                                         uint32_t *count, vram_error *err);
+
+/* Stages of each rank. */
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *p);
+
+/* The k-th stage of a rank; the number of stages in all behind its last. */
+VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *p, uint32_t rank, uint32_t k);
 VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif
 
@@ -3823,6 +3887,11 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
+
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
+   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -5417,6 +5486,7 @@ typedef struct vram_hf_sizes {
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
   vram_hf_cache cache; /* DynamicCache, StaticCache */
   uint8_t is_padded;   /* some of the prompts are shorter than others, so masks are made */
+  uint8_t is_eager;    /* attention is written out; 0: as the file says, else sdpa */
   uint64_t height, width, frames; /* of diffusers' latents; 0: as in training */
 } vram_hf_sizes;
 VRAM_API vram_result vram_hf_write(const vram_file *f, const vram_hf_sizes *sizes, void *memory,
@@ -8945,7 +9015,7 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
-typedef struct vram__unit_word { /* a name of a `unit` line */
+typedef struct vram__unit_word { /* a name of a `unit` or `stage` line */
   struct vram__unit_word *next;
   const char *text;
   uint32_t len;
@@ -9052,7 +9122,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
@@ -9335,7 +9408,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -9938,9 +10011,10 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
   else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM) /* what is beside them does not learn */
-    vram__total_add(&o->trainable, p->is_dtensor && p->d->numel
-                                       ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
-                                       : bytes);
+    vram__total_add(&o->trainable,
+                    p->is_dtensor && p->d->numel
+                        ? bytes / (p->d->numel + vram__param_padding(p)) * p->d->numel
+                        : bytes);
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
@@ -10051,7 +10125,9 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_dtensor = n->op == VRAM_OP_embedding_shard || vram__node_list(n, VRAM__KEY_parallel, NULL);
+  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
+                  (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
   g->is_cut |= p->is_dtensor;
 }
@@ -10181,7 +10257,7 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
   vram__request r;
   vram__keys given;
   int64_t words[1024];
-  vram_value *x[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS], **x = few;
   vram_node *n;
   if (g->error.code)
     return NULL;
@@ -10190,6 +10266,10 @@ VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *name
                      names ? "an unknown op, or more than 4096 inputs" : "a node without a name");
     return NULL;
   }
+  if (nin > VRAM__FEW_INPUTS)
+    x = (vram_value **)vram__graph_take(g, nin * (uint64_t)sizeof *x);
+  if (!x)
+    return NULL;
   for (r.nin = 0; r.nin < nin; r.nin++) {
     x[r.nin] = in[r.nin];
     if (!x[r.nin]) {
@@ -11918,7 +11998,10 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
 
 /* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
 
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+/* A name of a `unit` line, or of a `stage` line. */
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
+  vram__unit_word **const first = stage ? &g->stage_first : &g->unit_first;
+  vram__unit_word **const last = stage ? &g->stage_last : &g->unit_last;
   vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
   if (!w)
     return 0;
@@ -11927,27 +12010,35 @@ VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
   w->len = name.len;
   if (!w->text)
     return 0;
-  if (g->unit_last)
-    g->unit_last->next = w;
+  if (*last)
+    (*last)->next = w;
   else
-    g->unit_first = w;
-  g->unit_last = w;
+    *first = w;
+  *last = w;
   return 1;
 }
 
-VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+static vram_result vram__unit_names(vram_graph *g, const char *names, int stage) {
   const char *at = names;
   if (!names)
-    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of modules that are NULL");
   while (!g->error.code && *at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
     if (at > from)
-      vram__unit_add(g, vram__span_of(from, at));
+      vram__unit_add(g, vram__span_of(from, at), stage);
     at += *at == ' ';
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 0);
+}
+
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 1);
 }
 
 VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {
@@ -12379,11 +12470,32 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* How many words there may be behind the current one. */
+static uint64_t vram__words_left(const vram__parser *p) {
+  uint64_t n = 1;
+  const char *at;
+  for (at = p->at; at < p->end; at++)
+    n += *at == ' ' || *at == '\t';
+  return n;
+}
+
+/* Inputs are more than a few: their list goes to the graph's memory. */
+static int vram__inputs_move(vram__parser *p, vram__request *r) {
+  const uint64_t left = vram__words_left(p), most = VRAM__MAX_INPUTS;
+  const uint64_t room = left < most - r->nin ? r->nin + left : most;
+  vram_value **const all = (vram_value **)vram__graph_take(p->g, room * sizeof *all);
+  if (!all)
+    return vram__parse_located(p, p->token.text);
+  vram__memory_copy(all, r->in, r->nin * sizeof *all);
+  r->in = all;
+  return 1;
+}
+
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -12393,7 +12505,7 @@ static int vram__op_line(vram__parser *p) {
   keys.count = 0;
   keys.room = 1000;
   r.op = vram__op_named(p, name);
-  r.in = in;
+  r.in = few;
   r.nin = 0;
   r.keys = &keys;
   if (r.op == VRAM_OP_COUNT)
@@ -12412,8 +12524,10 @@ static int vram__op_line(vram__parser *p) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
     if (r.nin == VRAM__MAX_INPUTS)
       return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
-    in[r.nin] = vram__parse_value(p, p->token);
-    if (!in[r.nin++])
+    if (r.nin == VRAM__FEW_INPUTS && !vram__inputs_move(p, &r))
+      return 0;
+    r.in[r.nin] = vram__parse_value(p, p->token);
+    if (!r.in[r.nin++])
       return 0;
   }
   return vram__parse_node(p, &r, names, name.text, &n);
@@ -12570,18 +12684,23 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
-/* A `unit` line. */
-static int vram__unit_line(vram__parser *p) {
+/* A `unit` or `stage` line. */
+static int vram__modules_line(vram__parser *p, int stage) {
   if (p->depth || p->blocks)
-    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              stage ? "stage inside a block" : "unit inside a block", NULL);
   while (vram__parse_token(p)) {
     if (!vram__span_is_name(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
-    if (!p->names_only && !vram__unit_add(p->g, p->token))
+    if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
   }
   return 1;
 }
+
+static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
+
+static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
@@ -12914,6 +13033,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"return", vram__return_line},
     {"unit", vram__unit_line},
+    {"stage", vram__stage_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -13505,6 +13625,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -13692,6 +13813,7 @@ typedef struct vram__tape {
   uint8_t
       stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
+  uint8_t split;  /* backward runs in parts: what a record that is done leads to may not be done */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -13789,6 +13911,8 @@ struct vram__step {
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
+  void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -13812,6 +13936,7 @@ struct vram__step {
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t autocasts_backward; /* backward runs inside autocast's context */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
@@ -14140,6 +14265,11 @@ static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
   return t.st & VRAM__LEAF ? t.st : vram__slot_at(s, t.st)->fn;
 }
 
+/* What a sum in backward gives: inside autocast's context its list of f32 holds there, too. */
+static inline vram_dtype vram__backward_sum_dtype(const vram__step *s, vram_dtype dt) {
+  return s->autocasts_backward && (dt == VRAM_BF16 || dt == VRAM_F16) ? VRAM_F32 : dt;
+}
+
 static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
   return (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req;
 }
@@ -14368,7 +14498,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -14404,8 +14534,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
@@ -15084,6 +15214,8 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
     s->r->cudnn_bytes.expected = ask;
   if (expected > s->count.peak_expected)
     s->count.peak_expected = expected < most ? expected : most;
+  if (s->brief)
+    s->brief(s, ask);
   if (s->replay && s->replay->taping)
     vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
   else if (s->replay) {
@@ -15798,16 +15930,17 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
   vram__tensor y, z;
   if (!to->ndim) /* summed also if it has no axes itself */
-    return vram__tensor_sum(s, x, mask, 0, x.dt);
+    return vram__tensor_sum(s, x, mask, 0, vram__backward_sum_dtype(s, x.dt));
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
   if (!mask)
     return vram__tensor_retain(s, x);
-  y = vram__tensor_sum(s, x, mask, 1, x.dt);
+  y = vram__tensor_sum(s, x, mask, 1, vram__backward_sum_dtype(s, x.dt));
   if (!k)
     return y;
   z = vram__tensor_view(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  z.dt = y.dt;
   vram__tensor_release(s, y);
   return z;
 }
@@ -16135,7 +16268,7 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
+    if (f->done && s->leaf.made == UINT32_MAX && !s->tape.split) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);
@@ -20684,7 +20817,7 @@ VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_W
 VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
 VRAM__OP(parameter, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__PARAM,
-         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen parallel");
 VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__BUFFER,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
 
@@ -25732,7 +25865,7 @@ static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__te
     vram__tensor_release(s, t);
   }
   if (x && vram__input_wanted(f, 0)) {
-    t = vram__tensor_sum(s, *g, 1, 0, g->dt);
+    t = vram__tensor_sum(s, *g, 1, 0, vram__backward_sum_dtype(s, g->dt));
     to[0] = vram__tensor_view(s, t, t.d);
     vram__tensor_release(s, t);
   }
@@ -25759,7 +25892,8 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
-    to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
+    to[0] =
+        vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), vram__backward_sum_dtype(s, g.dt));
     vram__reduce_scratch(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
       vram__slot_at(s, to[0].st)->shown = 1;
@@ -36183,6 +36317,19 @@ static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
          vram__node_out_dims(n, 1, x, n->in[0]->dtype);
 }
 
+/* Rows in equal parts to all ranks, as many from them; the second output is what is read. */
+static int vram__shape_all_to_all(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "all_to_all gives its result and what it reads");
+  if (!x->ndim || x->v[0] % VRAM__INT(n, ranks, 1))
+    return vram__node_error(g, n, "rows that the ranks do not divide");
+  return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
 /* The shard of one rank. */
 static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -36239,6 +36386,8 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
 
 /* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
 static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
+                    s->o->parallel ? s->o->parallel->tp : 0);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
@@ -36268,6 +36417,8 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
+                    (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);
@@ -36303,6 +36454,8 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
 
 static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
                                                 int64_t ranks) {
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, vram__dims_bytes_of(x.d, x.dt),
+                    (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
 }
 
@@ -36374,6 +36527,21 @@ static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram_
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   const uint32_t a = vram__collective_cut(f->node, d);
   to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* all_to_all_single_autograd with equal parts */
+static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[1] = vram__tensor_contiguous(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, in);
+  vram__tensor_release(s, in);
 }
 
 /* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
@@ -36553,13 +36721,14 @@ VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, n
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
          NONE, 0, 0, "ranks! dim!");
+VRAM__OP(all_to_all, "", 1, 1, all_to_all, SAME, none, all_to_all, all_to_all, none, NONE, 0, 0,
+         "ranks!");
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(
-    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
-    0, VRAM__OP_OWNS,
-    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
+         NONE, 0, VRAM__OP_OWNS,
+         "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");
 
@@ -37357,7 +37526,8 @@ typedef struct vram__wrapper {
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(), */
+  uint8_t clips;                     /* and gradients are clipped there */
   void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
@@ -37369,6 +37539,15 @@ typedef struct vram__wrapper {
   } while (0)
 
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+/* parallel/pipe: a rank of a pipeline */
+VRAM__FN int vram__pipe_is(const vram_step_options *o);
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s);
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes);
+VRAM__FN void vram__pipe_put_inputs(vram__step *s);
+VRAM__FN void vram__pipe_play(vram__step *s);
+
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -37395,6 +37574,7 @@ VRAM__FN void vram__average_update(vram__step *s);
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
@@ -37516,6 +37696,9 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);
@@ -39358,7 +39541,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -39421,12 +39604,111 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* What comes first of two edges in PyTorch's queue (engine.cpp, CompareNodeTaskTime): a leaf, then
+   the record that was made last. */
+static inline int vram__edge_before(const vram__edge *a, const vram__edge *b) {
+  return (a->fn & VRAM__LEAF) ? !(b->fn & VRAM__LEAF) : !(b->fn & VRAM__LEAF) && a->fn > b->fn;
+}
+
+/* std::__push_heap: `it` goes up from a hole. */
+static void vram__heap_up(const vram__edge **heap, uint32_t hole, const vram__edge *it) {
+  while (hole && vram__edge_before(it, heap[(hole - 1) / 2])) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = it;
+}
+
+/* std::pop_heap of n: the first one goes, returned. */
+static const vram__edge *vram__heap_pop(const vram__edge **heap, uint32_t n) {
+  const vram__edge *const first = heap[0], *const last = heap[n - 1];
+  uint32_t hole = 0, child;
+  n--;
+  while ((child = 2 * hole + 2) < n) { /* std::__adjust_heap */
+    if (vram__edge_before(heap[child - 1], heap[child]))
+      child--;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  if (child == n) {
+    heap[hole] = heap[child - 1];
+    hole = child - 1;
+  }
+  if (n)
+    vram__heap_up(heap, hole, last);
+  return first;
+}
+
+/* The leaves of one record where somebody wants to know their order: that of the queue, a heap,
+   which gives those that are alike in an order of its own. Each is there once, by its last edge. */
+static VRAM__COLD void vram__backward_leaves(vram__step *s, const vram__edge *edge, uint32_t n) {
+  const uint64_t used = s->used;
+  const vram__edge **heap, *e;
+  uint32_t i = n, at = n, count = 0;
+  heap = (const vram__edge **)vram__memory_take(s->mem, &s->used, s->cap, n * sizeof *heap);
+  if (!heap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  while (i--) {
+    if (edge[i].fn & VRAM__LEAF) {
+      if (s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+        continue;
+      s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps = 1;
+    }
+    if (edge[i].fn)
+      heap[--at] = edge + i;
+  }
+  for (; at < n; at++)
+    vram__heap_up(heap, count++, heap[at]);
+  while (count) {
+    e = vram__heap_pop(heap, count--);
+    if (!(e->fn & VRAM__LEAF))
+      continue;
+    s->leaf.now[e->fn & ~VRAM__LEAF].deps = 0;
+    if (!s->failed)
+      vram__gradient_accumulate(s, s->leaf.at + (e->fn & ~VRAM__LEAF));
+  }
+  s->used = used;
+}
+
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -39440,8 +39722,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -39449,10 +39732,18 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
     return;
+  if (s->leaf.accumulated) {
+    vram__backward_leaves(s, edge, n);
+    return;
+  }
   for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
@@ -39485,6 +39776,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     }
   }
 }
+
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);
@@ -39690,6 +39984,14 @@ static void vram__forward_same(vram__step *s, const vram_node *n, const vram__te
   s->name_of[n->out[0].index] = r;
 }
 
+/* What goes into a unit is an output of RegisterPostBackwardFunction, which gives it as it is. */
+static VRAM__COLD void vram__refuse_unit_input(vram__step *s, const vram_node *n, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && vram__grad_fn_at(s, fn)->kind == VRAM__K_unit)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "Output of RegisterPostBackwardFunction is a view and is being modified "
+                      "inplace: fully_shard hands what goes into a unit on as it is");
+}
+
 /* One op: its inputs are the variables of now, its outputs get names. */
 static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   vram__tensor *const x = s->args, *const y = s->results;
@@ -39709,6 +40011,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
   before.saved = 0;
   if ((n->flags & VRAM__INPLACE) && n->op != VRAM_OP_index_put && vram__storage_writes(n))
     vram__refuse_overlap(s, x[0].d);
+  if ((n->flags & VRAM__INPLACE) && s->outside && vram__storage_writes(n))
+    vram__refuse_unit_input(s, n, before.fn);
   if (n->flags & VRAM__WRITES)
     before.saved = before.st ? vram__owner_at(s, before.st)->saved : 0;
   if (n->flags & VRAM__NO_GRAD)
@@ -41085,6 +41389,10 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
 VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
+  if (s->pipe) {
+    vram__pipe_put_inputs(s);
+    return;
+  }
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
@@ -41936,7 +42244,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
   c->dtensor = s->g->is_cut;
-  c->clip = s->ideal || (s->wrapper && s->wrapper->backward) ? 0 : (uint8_t)s->o->clip_grad_norm;
+  c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
   c->sharded = s->wrapper && s->wrapper->optim_params;
   c->step = s;
@@ -42199,6 +42507,7 @@ VRAM__FN void vram__optim_clip_all(vram__step *s) {
   if (!c.clip)
     return;
   c.clips_only = 1;
+  c.sharded = 0;
   n = vram__optim_params_all(s, s->optim, 1);
   if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
@@ -42673,7 +42982,7 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
+    if (s->leaf.at[i].grad.d && !vram__in_backward_is(s->o))
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }
 
@@ -43405,7 +43714,8 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
+                     vram__single_cells(g, o) * 16 + g->in_flight * 2 +
+                     (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -43518,7 +43828,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + g->in_flight * VRAM__SLOT_BYTES +
        vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8) + g->ncache * UINT64_C(256);
   if (g->nmade)
@@ -43544,6 +43854,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = vram__step_graph_bytes(g, o);
+  if (vram__pipe_is(o))
+    return vram__pipe_bytes(g, o, n);
   if (o && o->train && o->last_batch)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
@@ -43825,8 +44137,12 @@ typedef struct vram__step_before {
 static void vram__step_play_one(vram__step *s, const vram__step_before *before,
                                 const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s, last);
+  vram__phase_end(s, s->pipe ? VRAM_PHASE_STEP : VRAM_PHASE_FORWARD);
+  if (s->pipe) {
+    vram__pipe_play(s);
+    vram__phase_end(s, VRAM_PHASE_OPTIMIZER);
+  } else
+    vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
@@ -43930,11 +44246,12 @@ static void vram__step_report(const vram__step *s) {
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
 }
 
-/* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the
-   caller has set them; how: bits of VRAM__RUN_. */
-VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
-                                    uint32_t how) {
+/* Sets s up for a run. s->replay, s->cuts, s->pipe and of s->count what concerns the live set are
+   as the caller has set them; how: bits of VRAM__RUN_. */
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how) {
+  struct vram__pipe *const pipe = s->pipe;
   vram_live *const live = s->count.live;
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
@@ -43951,6 +44268,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
+  s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
   s->g = g;
@@ -43963,12 +44281,22 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
   s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
-  if (!vram__step_take_scratch(s, scratch, scratch_bytes))
+  if (!vram__step_take_scratch(s, scratch, scratch_bytes)) {
+    s->failed = VRAM_ERR_MEMORY;
     return VRAM_ERR_MEMORY;
+  }
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
-  if (!s->failed)
-    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
+  return (vram_result)s->failed;
+}
+
+/* One run of a step, see above. */
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
+                                    uint32_t how) {
+  if (vram__step_set_up(g, o, scratch, scratch_bytes, report, s, how))
+    return (vram_result)s->failed;
+  vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
   if (how & VRAM__RUN_DRY) {
@@ -44048,9 +44376,14 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
-  if (s.problem)
+  if (!s.problem && vram__pipe_is(o))
+    r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
+  else if (!s.problem)
+    r = VRAM_OK;
+  if (r)
     vram__memory_zero(report, sizeof *report);
   else if (o->replay)
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
@@ -44078,7 +44411,11 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   if (vram__step_misuse(g, &silent, &r))
+    return r;
+  if (vram__pipe_is(&silent) &&
+      (r = vram__pipe_begin(&g, &silent, &scratch, &scratch_bytes, &s)) != VRAM_OK)
     return r;
   s.count.live = list;
   s.count.live_cap = cap;
@@ -44243,6 +44580,7 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -44355,6 +44693,9 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(return_outputs, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -44740,6 +45081,659 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
   return (uint32_t)kind < VRAM_COLLECTIVE_COUNT ? name[kind] : "?";
 }
 
+/* >>parallel/order    what a rank of a pipeline does, and in which order
+   torch/distributed/pipelining/schedules.py: what each schedule computes
+   (_calculate_single_rank_operations), and where the sends, receives and waits go in between
+   (_add_unshard_reshard, _add_reduce_grad, _add_send_recv, _add_wait_send). */
+
+enum {
+  VRAM__STAGE_FLOW = VRAM_STAGE_ACTION_COUNT, /* fully_shard's gathers, reductions: a turn, nothing
+                                                 else here */
+  VRAM__STAGE_WITH_NEXT = 64                  /* bit: the next action comes with it (OVERLAP_F_B) */
+};
+
+/* A pipeline as its schedule sees it. */
+typedef struct vram__pipeline {
+  uint32_t ranks, local, stages, microbatches;
+  vram_pipeline schedule;
+  uint32_t round;  /* microbatches of a round of an interleaved schedule */
+  uint8_t v, zero; /* stages lie in a V; backward is split into input and weight part */
+  uint32_t rounds;
+} vram__pipeline;
+
+/* A list that is only counted where it has no room. */
+typedef struct vram__actions {
+  vram_stage_action *at;
+  uint32_t count, cap;
+} vram__actions;
+
+static void vram__actions_put(vram__actions *to, uint32_t kind, uint32_t stage, uint32_t mb) {
+  if (to->count < to->cap) {
+    vram_stage_action *a = to->at + to->count;
+    a->stage = stage;
+    a->microbatch = mb;
+    a->kind = (uint8_t)kind;
+  }
+  to->count++;
+}
+
+static int vram__pipeline_is_single(vram_pipeline schedule) {
+  return schedule == VRAM_PIPELINE_1F1B || schedule == VRAM_PIPELINE_GPIPE;
+}
+
+static void vram__pipeline_of(const vram_parallel *p, vram__pipeline *out) {
+  vram__memory_zero(out, sizeof *out);
+  out->schedule = p->schedule;
+  out->ranks = p->pp ? p->pp : 1;
+  out->local = p->stages ? p->stages : vram__pipeline_is_single(p->schedule) ? 1 : 2;
+  out->stages = out->ranks * out->local;
+  out->microbatches = p->microbatches;
+  out->v = p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || p->schedule == VRAM_PIPELINE_DUAL_PIPE_V;
+  out->zero = p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE;
+  out->rounds = p->microbatches / out->ranks;
+  out->rounds += !out->rounds;
+  out->round = p->microbatches / out->rounds;
+}
+
+/* The k-th stage of a rank (generate_stage_to_rank_mapping). */
+static uint32_t vram__pipeline_stage(const vram__pipeline *p, uint32_t rank, uint32_t k) {
+  return p->v && (k & 1) ? (k + 1) * p->ranks - 1 - rank : k * p->ranks + rank;
+}
+
+static uint32_t vram__pipeline_rank(const vram__pipeline *p, uint32_t stage) {
+  const uint32_t k = stage / p->ranks, at = stage % p->ranks;
+  return p->v && (k & 1) ? p->ranks - 1 - at : at;
+}
+
+/* ---- what a rank computes */
+
+/* ScheduleGPipe, ScheduleLoopedBFS */
+static void vram__order_breadth_first(const vram__pipeline *p, uint32_t rank, vram__actions *to) {
+  const int looped = p->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  uint32_t k, m;
+  for (k = 0; k < p->local; k++)
+    for (m = 0; m < p->microbatches; m++)
+      vram__actions_put(to, VRAM_STAGE_F, vram__pipeline_stage(p, rank, k), m);
+  for (k = p->local; k--;)
+    for (m = 0; m < p->microbatches; m++)
+      vram__actions_put(to, VRAM_STAGE_B, vram__pipeline_stage(p, rank, k),
+                        looped ? p->microbatches - 1 - m : m);
+}
+
+/* Schedule1F1B._step_microbatches: one more forward runs before the first backward than its table
+   says. */
+static void vram__order_1f1b(const vram__pipeline *p, uint32_t rank, vram__actions *to) {
+  const uint32_t first = p->stages - rank < p->microbatches ? p->stages - rank : p->microbatches;
+  uint32_t f, b = 0;
+  for (f = 0; f < first; f++)
+    vram__actions_put(to, VRAM_STAGE_F, rank, f);
+  for (; b < p->microbatches; b++) {
+    vram__actions_put(to, VRAM_STAGE_B, rank, b);
+    if (f < p->microbatches)
+      vram__actions_put(to, VRAM_STAGE_F, rank, f++);
+  }
+}
+
+/* The microbatch that op `step` of an interleaved schedule works on: each stage takes `round` of
+   them in a row, then the next stage does. */
+static uint32_t vram__order_microbatch(const vram__pipeline *p, uint32_t step) {
+  return step / (p->round * p->local) * p->round + step % p->round;
+}
+
+/* ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble (_get_1f1b_rank_ops) */
+static void vram__order_interleaved(const vram__pipeline *p, uint32_t rank, vram__actions *to) {
+  const uint32_t ops = p->local * p->microbatches;
+  const uint32_t warm = (p->local - 1) * p->round + (p->zero ? 1u : 2u) * (p->ranks - 1 - rank);
+  const uint32_t warmup = warm < ops ? warm : ops;
+  uint32_t op, weight = 0;
+  for (op = 0; op < ops + warmup || (p->zero && weight < ops); op++) {
+    if (op < ops)
+      vram__actions_put(to, VRAM_STAGE_F, vram__pipeline_stage(p, rank, op / p->round % p->local),
+                        vram__order_microbatch(p, op));
+    if (op >= warmup && op < ops + warmup) {
+      const uint32_t step = op - warmup;
+      vram__actions_put(to, p->zero ? VRAM_STAGE_I : VRAM_STAGE_B,
+                        vram__pipeline_stage(p, rank, p->local - 1 - step / p->round % p->local),
+                        vram__order_microbatch(p, step));
+    }
+    if (p->zero && op >= warmup && (op - warmup >= rank || op >= ops + warmup) && weight < ops) {
+      vram__actions_put(to, VRAM_STAGE_W,
+                        vram__pipeline_stage(p, rank, p->local - 1 - weight / p->round % p->local),
+                        vram__order_microbatch(p, weight));
+      weight++;
+    }
+  }
+}
+
+/* The counters of ScheduleZBVZeroBubble; microbatches that there are not are left out. */
+typedef struct vram__order_v {
+  const vram__pipeline *p;
+  vram__actions *to;
+  uint32_t stage[2], f[2], b[2], w[2];
+} vram__order_v;
+
+static void vram__order_v_put(vram__order_v *v, uint32_t kind, uint32_t k) {
+  uint32_t *const count = kind == VRAM_STAGE_F ? v->f : kind == VRAM_STAGE_W ? v->w : v->b;
+  if (count[k] < v->p->microbatches)
+    vram__actions_put(v->to, kind, v->stage[k], count[k]);
+  count[k]++;
+}
+
+static void vram__order_v_iw(vram__order_v *v, uint32_t k) {
+  vram__order_v_put(v, VRAM_STAGE_I, k);
+  vram__order_v_put(v, VRAM_STAGE_W, k);
+}
+
+/* ScheduleZBVZeroBubble */
+static void vram__order_zbv(const vram__pipeline *p, uint32_t rank, vram__actions *to) {
+  const uint32_t full = 2 * p->ranks - 1;
+  const uint32_t n = full > p->microbatches ? full : p->microbatches;
+  vram__order_v v;
+  uint32_t i;
+  vram__memory_zero(&v, sizeof v);
+  v.p = p;
+  v.to = to;
+  for (i = 0; i < 2; i++)
+    v.stage[i] = vram__pipeline_stage(p, rank, i);
+  for (i = 0; i < 2 * (p->ranks - rank) - 1; i++)
+    vram__order_v_put(&v, VRAM_STAGE_F, 0);
+  for (i = 0; i < rank; i++) {
+    vram__order_v_put(&v, VRAM_STAGE_F, 1);
+    vram__order_v_put(&v, VRAM_STAGE_F, 0);
+  }
+  for (i = 0; i < p->ranks - rank; i++) {
+    vram__order_v_put(&v, VRAM_STAGE_F, 1);
+    vram__order_v_iw(&v, 1);
+  }
+  while (v.f[1] < v.f[0] || v.f[0] < n) {
+    if (v.f[0] < n)
+      vram__order_v_put(&v, VRAM_STAGE_F, 0);
+    vram__order_v_iw(&v, 0);
+    vram__order_v_put(&v, VRAM_STAGE_F, 1);
+    vram__order_v_iw(&v, 1);
+  }
+  for (i = 0; i < rank; i++) {
+    vram__order_v_put(&v, VRAM_STAGE_I, 0);
+    vram__order_v_put(&v, VRAM_STAGE_I, 1);
+  }
+  for (i = 0; i < p->ranks - rank; i++)
+    vram__order_v_iw(&v, 0);
+  while (v.w[1] < v.b[1])
+    vram__order_v_put(&v, VRAM_STAGE_W, 1);
+  while (v.w[0] < v.b[0])
+    vram__order_v_put(&v, VRAM_STAGE_W, 0);
+}
+
+/* The counters of ScheduleDualPipeV, and the weight parts that wait: at most as many as there are
+   input parts on one rank, which follow one another on each stage. */
+typedef struct vram__order_dual {
+  vram__actions *to;
+  uint32_t stage[2], f[2], b[2];
+  uint32_t waiting, begun; /* weight parts: in all so far, of those that were taken */
+  vram_stage_action *queue;
+} vram__order_dual;
+
+static void vram__order_dual_put(vram__order_dual *d, uint32_t kind, uint32_t k) {
+  uint32_t *const count = kind == VRAM_STAGE_F ? d->f : d->b;
+  if (kind == VRAM_STAGE_I && d->queue) {
+    d->queue[d->waiting].stage = d->stage[k];
+    d->queue[d->waiting].microbatch = count[k];
+  }
+  d->waiting += kind == VRAM_STAGE_I;
+  vram__actions_put(d->to, kind, d->stage[k], count[k]++);
+}
+
+static void vram__order_dual_weight(vram__order_dual *d) {
+  vram_stage_action a;
+  if (d->begun == d->waiting)
+    return;
+  vram__memory_zero(&a, sizeof a);
+  if (d->queue)
+    a = d->queue[d->begun];
+  d->begun++;
+  vram__actions_put(d->to, VRAM_STAGE_W, a.stage, a.microbatch);
+}
+
+static void vram__order_dual_both(vram__order_dual *d, uint32_t f) {
+  vram__order_dual_put(d, VRAM_STAGE_F, f);
+  if (d->to->count <= d->to->cap)
+    d->to->at[d->to->count - 1].kind |= VRAM__STAGE_WITH_NEXT;
+  vram__order_dual_put(d, VRAM_STAGE_B, 1 - f);
+}
+
+/* ScheduleDualPipeV. queue: room for 2 * ranks, NULL where actions are only counted. */
+static void vram__order_dual_pipe(const vram__pipeline *p, uint32_t rank, vram__actions *to,
+                                  vram_stage_action *queue) {
+  const uint32_t behind = p->ranks - rank - 1, last = rank + 1;
+  const uint32_t main = p->microbatches + rank + 1 - 2 * p->ranks;
+  uint32_t i, zero = VRAM_STAGE_B;
+  vram__order_dual d;
+  vram__memory_zero(&d, sizeof d);
+  d.to = to;
+  d.queue = queue;
+  for (i = 0; i < 2; i++)
+    d.stage[i] = vram__pipeline_stage(p, rank, i);
+  for (i = 0; i < 2 * behind; i++)
+    vram__order_dual_put(&d, VRAM_STAGE_F, 0);
+  for (i = 0; i < last; i++) {
+    vram__order_dual_put(&d, VRAM_STAGE_F, 0);
+    vram__order_dual_put(&d, VRAM_STAGE_F, 1);
+  }
+  for (i = 0; i < behind; i++) {
+    vram__order_dual_put(&d, VRAM_STAGE_I, 1);
+    vram__order_dual_weight(&d);
+    vram__order_dual_put(&d, VRAM_STAGE_F, 1);
+  }
+  for (i = 0; i < main; i++) {
+    if (!i && !behind) {
+      vram__order_dual_put(&d, VRAM_STAGE_F, 0);
+      vram__order_dual_put(&d, VRAM_STAGE_B, 1);
+    } else
+      vram__order_dual_both(&d, 0);
+    vram__order_dual_both(&d, 1);
+  }
+  for (i = 0; i < behind; i++) {
+    vram__order_dual_put(&d, VRAM_STAGE_B, 1);
+    vram__order_dual_both(&d, 1);
+  }
+  for (i = 0; i < last; i++) {
+    if (i == last / 2 && rank % 2)
+      zero = VRAM_STAGE_I;
+    vram__order_dual_put(&d, zero, 1);
+    if (i == last / 2 && !(rank % 2))
+      zero = VRAM_STAGE_I;
+    vram__order_dual_put(&d, zero, 0);
+  }
+  for (i = 0; i < behind; i++) {
+    vram__order_dual_weight(&d);
+    vram__order_dual_put(&d, zero, 0);
+  }
+  for (i = 0; i < last; i++)
+    vram__order_dual_weight(&d);
+}
+
+static void vram__order_of(const vram__pipeline *p, uint32_t rank, vram__actions *to,
+                           vram_stage_action *queue) {
+  switch (p->schedule) {
+  case VRAM_PIPELINE_1F1B:
+    vram__order_1f1b(p, rank, to);
+    break;
+  case VRAM_PIPELINE_INTERLEAVED_1F1B:
+  case VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE:
+    vram__order_interleaved(p, rank, to);
+    break;
+  case VRAM_PIPELINE_ZBV_ZERO_BUBBLE:
+    vram__order_zbv(p, rank, to);
+    break;
+  case VRAM_PIPELINE_DUAL_PIPE_V:
+    vram__order_dual_pipe(p, rank, to, queue);
+    break;
+  default:
+    vram__order_breadth_first(p, rank, to);
+  }
+}
+
+/* ---- turns that fully_shard's gathers and the reductions of gradients take; without it they do
+   nothing, but receives come in other places */
+
+enum { VRAM__STAGES_ACTIVE = 3, VRAM__STAGES_LOCAL = 64 };
+
+/* Stages of a rank, and where in its actions each comes next. */
+typedef struct vram__residence {
+  const vram__pipeline *p;
+  uint32_t rank;
+  uint32_t next[VRAM__STAGES_LOCAL], done[VRAM__STAGES_LOCAL];
+  uint32_t active[VRAM__STAGES_LOCAL], nactive; /* in the order in which they were gathered */
+} vram__residence;
+
+static uint32_t vram__residence_local(const vram__residence *f, uint32_t stage) {
+  return stage / f->p->ranks;
+}
+
+/* The next stages that compute, VRAM__STAGES_ACTIVE of them or one more (both of an OVERLAP_F_B);
+   how many. */
+static uint32_t vram__residence_soon(vram__residence *f, const vram__actions *a, uint32_t at,
+                                     uint32_t *to) {
+  uint32_t k, n = 0, i;
+  uint32_t seen = 0;
+  for (k = 0; k < f->p->local; k++)
+    while (f->next[k] < a->count &&
+           (f->next[k] < at || vram__residence_local(f, a->at[f->next[k]].stage) != k))
+      f->next[k]++;
+  while (n < f->p->local) {
+    uint32_t best = UINT32_MAX, which = 0;
+    for (k = 0; k < f->p->local; k++) {
+      for (i = 0; i < n && to[i] != k;)
+        i++;
+      if (i == n && f->next[k] < a->count && f->next[k] < best)
+        best = f->next[k], which = k;
+    }
+    if (best == UINT32_MAX ||
+        (n >= VRAM__STAGES_ACTIVE &&
+         !(best && seen + 1 == best && (a->at[best - 1].kind & VRAM__STAGE_WITH_NEXT))))
+      break;
+    to[n++] = which;
+    seen = best;
+  }
+  return n;
+}
+
+/* Turns before action `at`: stages that are not needed soon go, those that are come. */
+static void vram__residence_turns(vram__residence *f, const vram__actions *a, uint32_t at,
+                                  vram__actions *to) {
+  uint32_t soon[VRAM__STAGES_LOCAL], i, j, n = vram__residence_soon(f, a, at, soon), kept = 0;
+  for (i = 0; i < f->nactive; i++) {
+    for (j = 0; j < n && soon[j] != f->active[i];)
+      j++;
+    if (j == n)
+      vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    else
+      f->active[kept++] = f->active[i];
+  }
+  f->nactive = kept;
+  for (i = 0; i < n; i++) {
+    for (j = 0; j < f->nactive && f->active[j] != soon[i];)
+      j++;
+    if (j < f->nactive)
+      continue;
+    f->active[f->nactive++] = soon[i];
+    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  }
+}
+
+/* The last backward of a stage is followed by the reduction and its wait. */
+static void vram__residence_reduce(vram__residence *f, const vram_stage_action *a,
+                                   vram__actions *to) {
+  const uint32_t kind = a->kind & (VRAM__STAGE_WITH_NEXT - 1);
+  if ((kind != VRAM_STAGE_B && kind != VRAM_STAGE_W) ||
+      ++f->done[vram__residence_local(f, a->stage)] != f->p->microbatches)
+    return;
+  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+}
+
+/* All turns of a rank. */
+static void vram__order_with_turns(const vram__pipeline *p, uint32_t rank, const vram__actions *a,
+                                   vram__actions *to) {
+  vram__residence f;
+  uint32_t i;
+  vram__memory_zero(&f, sizeof f);
+  f.p = p;
+  f.rank = rank;
+  for (i = 0; i < a->count; i++) {
+    vram__residence_turns(&f, a, i, to);
+    vram__actions_put(to, a->at[i].kind, a->at[i].stage, a->at[i].microbatch);
+    if (a->at[i].kind & VRAM__STAGE_WITH_NEXT) {
+      i++;
+      vram__actions_put(to, a->at[i].kind, a->at[i].stage, a->at[i].microbatch);
+      vram__residence_reduce(&f, a->at + i - 1, to);
+    }
+    vram__residence_reduce(&f, a->at + i, to);
+  }
+  for (i = 0; i < f.nactive; i++)
+    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+}
+
+/* ---- sends, receives, waits */
+
+enum { VRAM__READY_F = 1, VRAM__READY_B = 2, VRAM__SENT_F = 4 };
+
+/* All ranks take turns; what one computes becomes ready on the rank of the next stage. */
+typedef struct vram__exchange {
+  const vram__pipeline *p;
+  uint32_t rank;  /* whose actions are kept */
+  uint8_t *ready; /* by stage and microbatch: its forward, its backward may run */
+  vram__actions *to;
+} vram__exchange;
+
+static uint8_t *vram__exchange_at(const vram__exchange *x, uint32_t stage, uint32_t mb) {
+  return x->ready + (uint64_t)stage * x->p->microbatches + mb;
+}
+
+static int vram__exchange_may(const vram__exchange *x, const vram_stage_action *a) {
+  const uint32_t kind = a->kind & (VRAM__STAGE_WITH_NEXT - 1);
+  if (kind == VRAM_STAGE_F)
+    return !a->stage || (*vram__exchange_at(x, a->stage, a->microbatch) & VRAM__READY_F);
+  if (kind == VRAM_STAGE_B || kind == VRAM_STAGE_I)
+    return a->stage + 1 == x->p->stages ||
+           (*vram__exchange_at(x, a->stage, a->microbatch) & VRAM__READY_B);
+  return 1;
+}
+
+/* `rank` has computed a: what it gives goes to the next stage, or to the one before. */
+static void vram__exchange_send(vram__exchange *x, uint32_t rank, const vram_stage_action *a) {
+  const uint32_t kind = a->kind & (VRAM__STAGE_WITH_NEXT - 1);
+  const int forward = kind == VRAM_STAGE_F;
+  uint32_t next, to;
+  if (!forward && kind != VRAM_STAGE_B && kind != VRAM_STAGE_I)
+    return;
+  if (forward ? a->stage + 1 == x->p->stages : !a->stage)
+    return;
+  next = forward ? a->stage + 1 : a->stage - 1;
+  to = vram__pipeline_rank(x->p, next);
+  *vram__exchange_at(x, next, a->microbatch) |= forward ? VRAM__READY_F : VRAM__READY_B;
+  if (to == rank)
+    return;
+  if (rank == x->rank)
+    vram__actions_put(x->to, forward ? VRAM_STAGE_SEND_F : VRAM_STAGE_SEND_B, a->stage,
+                      a->microbatch);
+  if (to == x->rank)
+    vram__actions_put(x->to, forward ? VRAM_STAGE_RECV_F : VRAM_STAGE_RECV_B, next, a->microbatch);
+}
+
+/* One turn of a rank whose actions begin at a; gives where the next one begins. */
+static const vram_stage_action *vram__exchange_turn(vram__exchange *x, uint32_t rank,
+                                                    const vram_stage_action *a) {
+  const uint32_t n = a->kind & VRAM__STAGE_WITH_NEXT ? 2 : 1;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (a[i].kind != VRAM__STAGE_FLOW && !vram__exchange_may(x, a + i))
+      return a;
+  for (i = 0; rank == x->rank && i < n; i++)
+    if (a[i].kind != VRAM__STAGE_FLOW)
+      vram__actions_put(x->to, a[i].kind & (VRAM__STAGE_WITH_NEXT - 1u), a[i].stage,
+                        a[i].microbatch);
+  for (i = 0; i < n; i++)
+    if (a[i].kind != VRAM__STAGE_FLOW)
+      vram__exchange_send(x, rank, a + i);
+  return a + n;
+}
+
+/* Each send is waited for: of a forward behind the backward of its microbatch, of the others at the
+   end (_add_wait_send). at: the rank's actions; sent: a byte for each stage and microbatch. */
+static void vram__order_waits(const vram__pipeline *p, const vram__actions *at, uint8_t *sent,
+                              vram__actions *to) {
+  uint32_t i;
+  vram__memory_zero(sent, (uint64_t)p->stages * p->microbatches);
+  for (i = 0; i < at->count; i++) {
+    const vram_stage_action *a = at->at + i;
+    uint8_t *s = sent + (uint64_t)a->stage * p->microbatches + a->microbatch;
+    vram__actions_put(to, a->kind, a->stage, a->microbatch);
+    if (a->kind == VRAM_STAGE_SEND_F)
+      *s |= VRAM__SENT_F;
+    else if ((a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_I) && (*s & VRAM__SENT_F)) {
+      *s &= (uint8_t)~VRAM__SENT_F;
+      vram__actions_put(to, VRAM_STAGE_WAIT_F, a->stage, a->microbatch);
+    }
+  }
+  for (i = 0; i < at->count; i++) {
+    const vram_stage_action *a = at->at + i;
+    if (a->kind == VRAM_STAGE_SEND_B)
+      vram__actions_put(to, VRAM_STAGE_WAIT_B, a->stage, a->microbatch);
+  }
+}
+
+/* ---- */
+
+static vram_result vram__order_refuse(vram_error *err, vram_result code, const char *what) {
+  vram__error_begin(err, code, 0, what);
+  return code;
+}
+
+static vram_result vram__order_refuse_number(vram_error *err, const char *what, uint64_t n,
+                                             const char *then, uint64_t m, const char *end) {
+  vram__error_begin(err, VRAM_ERR_VALUE, 0, "");
+  vram__error_number(err, what, n);
+  vram__error_number(err, then, m);
+  vram__error_text(err, end);
+  return VRAM_ERR_VALUE;
+}
+
+/* What the schedule's constructor refuses, in its words. */
+static vram_result vram__order_problem(const vram__pipeline *p, vram_error *err) {
+  if ((uint32_t)p->schedule >= VRAM_PIPELINE_COUNT)
+    return vram__order_refuse(err, VRAM_ERR_VALUE, "unknown schedule");
+  if (!p->microbatches || p->local > VRAM__STAGES_LOCAL ||
+      (uint64_t)p->ranks * p->local * p->microbatches > UINT32_C(1) << 28)
+    return vram__order_refuse(err, VRAM_ERR_LIMIT,
+                              "microbatches or stages out of range (expected at least one, at most "
+                              "64 stages of a rank, 2^28 stages times microbatches)");
+  if (vram__pipeline_is_single(p->schedule) && p->local != 1)
+    return vram__order_refuse(err, VRAM_ERR_VALUE, "stages: this schedule has one stage a rank");
+  if (p->schedule == VRAM_PIPELINE_1F1B && p->microbatches < p->stages)
+    return vram__order_refuse_number(err, "Number of microbatches (", p->microbatches,
+                                     ") must be greater than or equal to the number of stages (",
+                                     p->stages, ").");
+  if ((p->schedule == VRAM_PIPELINE_INTERLEAVED_1F1B || p->zero) && p->microbatches % p->rounds)
+    return vram__order_refuse_number(
+        err,
+        p->zero ? "Zero bubble requires the number of microbatches to be a multiple of the number "
+                  "of rounds ("
+                : "Interleaved 1F1B requires the number of microbatches to be a multiple of the "
+                  "number of rounds (",
+        p->rounds, "), but got ", p->microbatches, ".");
+  if (p->v && p->local != 2)
+    return vram__order_refuse_number(err, "ZBV requires exactly ", 2, " stages per rank, but got ",
+                                     p->local, ".");
+  if (p->schedule == VRAM_PIPELINE_DUAL_PIPE_V && p->microbatches < p->stages)
+    return vram__order_refuse_number(
+        err, "DualPipeV requires at least as many microbatches as stages, but got ",
+        p->microbatches, " microbatches and ", p->stages, " stages.");
+  return VRAM_OK;
+}
+
+/* Actions of a rank with all turns: forward, input and weight part, turns of gathers (at most one
+   of a kind before each action), send, receive and wait for each. */
+static uint64_t vram__order_room(const vram__pipeline *p) {
+  return (uint64_t)p->local * p->microbatches * 12 + (uint64_t)p->local * 8 + 8;
+}
+
+VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *parallel) {
+  vram__pipeline p;
+  vram__pipeline_of(parallel, &p);
+  if (vram__order_problem(&p, NULL))
+    return 0;
+  if (vram__pipeline_is_single(p.schedule))
+    return 0;
+  return ((uint64_t)p.ranks + 2) * vram__order_room(&p) * sizeof(vram_stage_action) +
+         2 * ((uint64_t)p.stages * p.microbatches + 8) + (uint64_t)p.ranks * 16 + 64;
+}
+
+/* Where a rank is in its list. */
+typedef struct vram__order_turns {
+  const vram_stage_action *at, *end;
+} vram__order_turns;
+
+/* Memory of vram_pipeline_order, in parts. */
+typedef struct vram__order_memory {
+  vram_stage_action *plain, *rank, *own; /* a rank's without turns; all ranks'; the kept one's */
+  vram__order_turns *turns;
+  uint8_t *flags;
+} vram__order_memory;
+
+static void vram__order_take(const vram__pipeline *p, void *scratch, vram__order_memory *m) {
+  const uint64_t room = vram__order_room(p);
+  m->turns = (vram__order_turns *)scratch;
+  m->plain = (vram_stage_action *)(void *)(m->turns + p->ranks);
+  m->own = m->plain + room;
+  m->rank = m->own + room;
+  m->flags = (uint8_t *)(m->rank + p->ranks * room);
+}
+
+/* The lists of all ranks, with their turns. */
+static void vram__order_all(const vram__pipeline *p, const vram__order_memory *m) {
+  const uint64_t room = vram__order_room(p);
+  uint32_t r;
+  for (r = 0; r < p->ranks; r++) {
+    vram__actions plain, with;
+    plain.at = m->plain;
+    plain.count = 0;
+    plain.cap = (uint32_t)room;
+    vram__order_of(p, r, &plain, m->own); /* not needed yet: room for what waits */
+    with.at = m->rank + r * room;
+    with.count = 0;
+    with.cap = (uint32_t)room;
+    vram__order_with_turns(p, r, &plain, &with);
+    m->turns[r].at = with.at;
+    m->turns[r].end = with.at + (with.count < with.cap ? with.count : with.cap);
+  }
+}
+
+VRAM_API vram_result vram_pipeline_order(const vram_parallel *parallel, uint32_t rank,
+                                         void *scratch, uint64_t bytes, vram_stage_action *list,
+                                         uint32_t cap, uint32_t *count, vram_error *err) {
+  vram__pipeline p;
+  vram__order_memory m;
+  vram__exchange x;
+  vram__actions to, own;
+  uint32_t r, moved = 1;
+  vram_result bad;
+  vram__error_clear(err);
+  vram__pipeline_of(parallel, &p);
+  *count = 0;
+  bad = vram__order_problem(&p, err);
+  if (bad)
+    return bad;
+  if (rank >= p.ranks)
+    return vram__order_refuse(err, VRAM_ERR_VALUE, "a rank that the pipeline does not have");
+  to.at = list;
+  to.cap = list ? cap : 0;
+  to.count = 0;
+  if (vram__pipeline_is_single(p.schedule)) {
+    vram__order_of(&p, rank, &to, NULL);
+    *count = to.count;
+    return VRAM_OK;
+  }
+  if (!scratch || bytes < vram_pipeline_bytes(parallel))
+    return vram__order_refuse(err, VRAM_ERR_MEMORY, "the memory given for the order is too small");
+  vram__order_take(&p, scratch, &m);
+  vram__order_all(&p, &m);
+  own.at = m.own;
+  own.count = 0;
+  own.cap = (uint32_t)vram__order_room(&p);
+  x.p = &p;
+  x.rank = rank;
+  x.ready = m.flags;
+  x.to = &own;
+  vram__memory_zero(m.flags, (uint64_t)p.stages * p.microbatches);
+  while (moved)
+    for (r = moved = 0; r < p.ranks; r++)
+      if (m.turns[r].at < m.turns[r].end) {
+        const vram_stage_action *next = vram__exchange_turn(&x, r, m.turns[r].at);
+        moved |= next != m.turns[r].at;
+        m.turns[r].at = next;
+      }
+  for (r = 0; r < p.ranks; r++)
+    if (m.turns[r].at < m.turns[r].end)
+      return vram__order_refuse(err, VRAM_ERR_VALUE,
+                                "Malformed compute schedule, can't schedule sends/recvs");
+  vram__order_waits(&p, &own, m.flags, &to);
+  *count = to.count;
+  return VRAM_OK;
+}
+
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *parallel) {
+  vram__pipeline p;
+  vram__pipeline_of(parallel, &p);
+  return p.local;
+}
+
+VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t rank, uint32_t k) {
+  vram__pipeline p;
+  vram__pipeline_of(parallel, &p);
+  return k < p.local ? vram__pipeline_stage(&p, rank, k) : p.stages;
+}
+
 /* >>parallel/cut    the graph of one rank, made of the whole one */
 
 /* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
@@ -44757,6 +45751,8 @@ typedef struct vram__rank_value {
   vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
   uint8_t cut;        /* 1 + the axis; 0: all of it */
+  uint8_t experts;    /* rows of this rank's experts, from all ranks */
+  uint8_t gone;       /* it went earlier than in the whole graph */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -44787,6 +45783,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
                                           vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_experts.c */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
@@ -44862,6 +45862,7 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__error_more_n(c->g, label.text, label.len);
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
+  c->g->error.column = n->line != 0;
   return 0;
 }
 
@@ -44963,9 +45964,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.op = op;
   r.in = &x;
   r.nin = 1;
-  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y)) {
@@ -45381,6 +46383,176 @@ VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* >>parallel/cut_experts    expert parallelism: each rank has a part of the experts, and their rows
+   of all ranks (all_to_all_single_autograd around the experts) */
+
+/* A weight with an axis of experts: what batches of rows are multiplied with. */
+static int vram__rank_is_weight(const vram_value *v) {
+  return v->node && v->node->op == VRAM_OP_parameter && v->d->ndim == 3;
+}
+
+static int vram__rank_multiplies(const vram_node *n) {
+  return (n->op == VRAM_OP_bmm || n->op == VRAM_OP_matmul) && n->nin == 2 &&
+         vram__rank_is_weight(n->in[1]);
+}
+
+static int vram__rank_is_view(const vram_node *n) {
+  return n->op == VRAM_OP_view || n->op == VRAM_OP_reshape;
+}
+
+/* The view that gives experts their rows: some product with experts reads it. */
+static int vram__rank_gives_rows(const vram_node *n) {
+  const vram_node *m;
+  if (!vram__rank_is_view(n) || n->out[0].d->ndim != 3)
+    return 0;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    if (m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[0] == &n->out[0])
+      return 1;
+  return 0;
+}
+
+/* Does this node belong to experts? */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  if (n->op == VRAM_OP_parameter && vram__rank_is_weight(n->out)) {
+    const vram_node *m = n->next;
+    while (m && !(m->op < VRAM_OP_COUNT && vram__rank_multiplies(m) && m->in[1] == n->out))
+      m = m->next;
+    return m != NULL;
+  }
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].experts)
+      return 1;
+  return vram__rank_gives_rows(n);
+}
+
+/* shape= of a view that stands for itself. */
+static void vram__rank_shape(vram__rank_cut *c, uint32_t n, const int64_t *size) {
+  uint32_t i;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->words[0] = (int64_t)(VRAM__KEY_shape | n << 8);
+  for (i = 0; i < n; i++)
+    c->words[1 + i] = size[i];
+  c->keys.count = 1 + n;
+  c->words[c->keys.count] = 0;
+}
+
+/* x as [a,b,...], its first two axes in each other's place, as a matrix or a batch of them. */
+static vram_value *vram__rank_swap(vram__rank_cut *c, const vram_node *n, vram_value *x,
+                                   const int64_t *split, const int64_t *to, uint32_t nto) {
+  vram_node *y;
+  vram__rank_shape(c, 4, split);
+  y = vram__rank_collective(c, n, VRAM_OP_view, x, ".view");
+  if (!y)
+    return NULL;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim0, 0);
+  vram__rank_key_set(c, VRAM__KEY_dim1, 1);
+  y = vram__rank_collective(c, n, VRAM_OP_transpose, y->out, ".transpose");
+  if (!y)
+    return NULL;
+  vram__rank_shape(c, nto, to);
+  y = vram__rank_collective(c, n, VRAM_OP_reshape, y->out, ".reshape");
+  return y ? y->out : NULL;
+}
+
+/* Rows of all experts become those of this rank's, from all ranks. */
+static int vram__rank_rows_come(vram__rank_cut *c, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  vram_value *own = vram__rank_own(c, n, n->in[0]);
+  const int64_t split[4] = {c->ranks, d->v[0] / c->ranks, d->v[1], d->v[2]},
+                to[3] = {d->v[0] / c->ranks, d->v[1] * c->ranks, d->v[2]};
+  vram_node *y;
+  if (!own)
+    return 0;
+  if (d->v[0] % c->ranks || own->d->ndim != 2 || own->d->v[0] != d->v[0] * d->v[1])
+    return vram__rank_refuse(c, n, "experts that the ranks do not divide, or rows in another form");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  y = vram__rank_collective(c, n, VRAM_OP_all_to_all, own, ".all_to_all");
+  if (!y)
+    return 0;
+  v->own = y->out;
+  v->flight = y->out + 1;
+  if (n->in[0]->node)
+    x->gone = 1;
+  own = vram__rank_own(c, n, &n->out[0]);
+  v->own = own ? vram__rank_swap(c, n, own, split, to, 3) : NULL;
+  v->experts = 1;
+  c->ncut++;
+  return v->own != NULL;
+}
+
+/* And back: who reads them waits. */
+static int vram__rank_rows_go(vram__rank_cut *c, const vram_node *n) {
+  vram__rank_value *v = c->value + n->out[0].index, *x = c->value + n->in[0]->index;
+  const vram_dims *d = n->in[0]->d; /* [experts, rows, features] */
+  const int64_t split[4] = {d->v[0] / c->ranks, c->ranks, d->v[1], d->v[2]},
+                to[2] = {d->v[0] * d->v[1], d->v[2]};
+  vram_value *y = vram__rank_swap(c, n, x->own, split, to, 2);
+  vram_node *all;
+  if (!y)
+    return 0;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  all = vram__rank_collective(c, n, VRAM_OP_all_to_all, y, ".all_to_all");
+  if (!all || !vram__node_lifetime(c->g, VRAM__OP_drop, &x->own, 1))
+    return 0;
+  x->gone = 1;
+  v->flight = all->out + 1;
+  vram__rank_keys(c, n);
+  y = all->out;
+  all = vram__rank_emit(c, n, n->op, &y, 1);
+  v->own = all ? all->out : NULL;
+  c->node[n->index] = all;
+  return v->own != NULL;
+}
+
+/* Node n of experts, on what this rank has. 0: an error. */
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
+  vram_value *in[8];
+  vram_node *y;
+  uint32_t i;
+  if (n->op != VRAM_OP_parameter && vram__rank_gives_rows(n))
+    return vram__rank_rows_come(c, n);
+  if (vram__rank_is_view(n))
+    return vram__rank_rows_go(c, n);
+  vram__rank_keys(c, n);
+  if (n->op == VRAM_OP_parameter) {
+    const int64_t size[3] = {n->out[0].d->v[0] / c->ranks, n->out[0].d->v[1], n->out[0].d->v[2]};
+    if (n->out[0].d->v[0] % c->ranks)
+      return vram__rank_refuse(c, n, "experts that the ranks do not divide");
+    vram__rank_key_drop(c, VRAM__KEY_shape);
+    for (i = c->keys.count + 4; i-- > 4;)
+      c->words[i] = c->words[i - 4];
+    c->words[0] = (int64_t)(VRAM__KEY_shape | 3u << 8);
+    for (i = 0; i < 3; i++)
+      c->words[1 + i] = size[i];
+    c->keys.count += 4;
+    c->words[c->keys.count] = 0;
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("expert"));
+  }
+  if (n->nin > 8 || n->nout != 1)
+    return vram__rank_refuse(c, n, "an op of experts that is not known");
+  for (i = 0; i < n->nin; i++) {
+    in[i] = vram__rank_own(c, n, n->in[i]);
+    if (!in[i])
+      return 0;
+  }
+  y = vram__rank_emit(c, n, n->op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  c->value[n->out[0].index].own = y->out;
+  c->value[n->out[0].index].experts = n->op != VRAM_OP_parameter;
+  return 1;
+}
+
 /* >>parallel/cut    the graph of one rank of tensor parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
@@ -45398,6 +46570,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n->nin; i++) {
       const vram__rank_value *v = c->value + n->in[i]->index;
+      if (v->gone)
+        continue;
       if (!v->own)
         return vram__rank_refuse(c, n, "a value that is not there");
       if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
@@ -45406,6 +46580,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
         in[count++] = v->whole;
       in[count++] = v->own;
     }
+  if (!count)
+    return 1;
   y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
                             : vram__node_lifetime(c->g, n->op, in, count);
   if (!y)
@@ -45422,6 +46598,8 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
     return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (c->p->ep > 1)
+    return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
     return vram__rank_embedding(c, n);
   if (role)
@@ -45567,7 +46745,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
   c.rank = vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
@@ -45591,8 +46769,11 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
       vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
-                       "tensor parallelism knows no layer of this model (expected names as "
-                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+                       p->ep > 1
+                           ? "expert parallelism knows no experts in this model (expected "
+                             "batches of rows times a parameter of three axes)"
+                           : "tensor parallelism knows no layer of this model (expected names like "
+                             "q_proj and o_proj, wq and wo, w1 and w2)");
     if (!local->error.code)
       vram__rank_outputs(&c);
     if (!local->error.code)
@@ -45624,7 +46805,8 @@ typedef struct vram__ddp_bucket {
 } vram__ddp_bucket;
 
 typedef struct vram__ddp {
-  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t n;   /* parameters that are trained: the leaves of these numbers, */
+  uint32_t own; /* and without those of _ddp_params_and_buffers_to_ignore */
   uint32_t nbucket, next;
   uint32_t nready;    /* so many of `order` are known */
   uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
@@ -45636,7 +46818,8 @@ typedef struct vram__ddp {
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
-  uint8_t *ready;     /* and whether its gradient is there */
+  uint8_t *ready;     /* and whether its gradient is there; */
+  uint8_t *ignored;   /* it is none of the wrapper's */
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
@@ -45644,13 +46827,12 @@ typedef struct vram__ddp {
 typedef struct vram__ddp_chunk {
   uint64_t bytes;
   uint32_t tensors;
-  uint8_t strided;
 } vram__ddp_chunk;
 
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + 2 * sizeof(uint8_t);
   (void)o;
   return sizeof(vram__ddp) + 8 + g->nparam * each;
 }
@@ -45661,6 +46843,19 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
+/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+static void vram__ddp_ignore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_param *p;
+  uint32_t i = 0;
+  d->own = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      d->ignored[i++] = p->is_expert;
+      d->own += !p->is_expert;
+    }
+}
+
 static void vram__ddp_lay_out(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint8_t *at = (uint8_t *)(d + 1);
@@ -45669,6 +46864,8 @@ static void vram__ddp_lay_out(vram__step *s) {
   d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
   d->in = d->order + s->g->nparam;
   d->ready = (uint8_t *)(d->in + s->g->nparam);
+  d->ignored = d->ready + s->g->nparam;
+  vram__ddp_ignore(s);
 }
 
 /* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
@@ -45729,7 +46926,8 @@ static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t
 static void vram__ddp_permute(vram__ddp *d) {
   uint32_t i;
   for (i = 0; i < d->n; i++)
-    d->in[i] = d->bucket[d->in[i]].rank;
+    if (!d->ignored[i])
+      d->in[i] = d->bucket[d->in[i]].rank;
   for (i = 0; i < d->nbucket; i++)
     while (d->bucket[i].rank != i) {
       const vram__ddp_bucket b = d->bucket[i];
@@ -45753,7 +46951,8 @@ static void vram__ddp_assign_first(vram__step *s) {
   }
   d->nbucket = 0;
   for (i = 0; i < d->n; i++)
-    vram__ddp_assign_one(s, &a, i);
+    if (!d->ignored[i])
+      vram__ddp_assign_one(s, &a, i);
   for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
     d->bucket[i].rank = d->nbucket - 1 - i;
   vram__ddp_permute(d);
@@ -45770,7 +46969,7 @@ static void vram__ddp_assign_ordered(vram__step *s) {
   a.first = cap ? cap : VRAM__DDP_FIRST;
   a.rest = cap ? cap : VRAM__DDP_CAP;
   d->nbucket = 0;
-  for (i = 0; i < d->n; i++)
+  for (i = 0; i < d->own; i++)
     vram__ddp_assign_one(s, &a, d->order[i]);
   for (i = a.nseen; i--;)
     if (a.open[a.seen[i]])
@@ -45823,12 +47022,12 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   for (k = 0; k < d->nbucket && !s->failed; k++) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
-      if (d->in[i] == k && s->leaf.at[i].grad.d)
+      if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
   }
 }
 
-static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
 /* Reducer::rebuild_buckets: the order comes from rank 0. */
 static void vram__ddp_rebuild(vram__step *s) {
@@ -45844,9 +47043,9 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
@@ -45871,12 +47070,11 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
   if (!*open) {
     *open = ++c->count;
     at = c->at + *open - 1;
-    at->bytes = at->tensors = at->strided = 0;
+    at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
   at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
   at->tensors++;
-  at->strided = !(p->d->flags & VRAM__CONTIG);
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
 }
@@ -45895,17 +47093,15 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && !p->is_expert)
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    const vram__ddp_chunk *at = c.at + k;
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] =
-        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -45968,7 +47164,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
 
 /* The gradient of parameter i is the next in the order. */
 static void vram__ddp_note(vram__ddp *d, uint32_t i) {
-  if (d->nready < d->n)
+  if (d->nready < d->own)
     d->order[d->nready++] = i;
 }
 
@@ -45977,7 +47173,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  if (!d->expects)
+  if (!d->expects || d->ignored[i])
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
@@ -45995,6 +47191,8 @@ static void vram__ddp_reduce_all(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
   for (i = 0; i < d->n; i++) {
+    if (d->ignored[i])
+      continue;
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
@@ -46020,6 +47218,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
              ? "a wrapper of torch.distributed goes with texts without backward and step lines"
          : vram__in_backward_is(o)
              ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->parallel->hook == VRAM_F32 ? "there are hooks that compress to bf16 and fp16"
          : o->last_batch || o->evaluation || o->dry_run
              ? "a wrapper of torch.distributed goes with steps that are all alike"
          : o->parallel->static_graph && o->accumulate > 1
@@ -46042,7 +47241,7 @@ static void vram__ddp_verify(vram__step *s) {
     return;
   }
   for (i = 0; i < d->n; i++)
-    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+    numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
   own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
     slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
@@ -46106,7 +47305,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had)
+    if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -46169,7 +47368,7 @@ static void vram__ddp_backward_begin(vram__step *s) {
   const int knows = p->find_unused_parameters || p->static_graph;
   uint32_t i;
   for (i = 0; i < d->n && d->expects; i++)
-    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+    d->ready[i] = !s->leaf.at[i].deps && knows && !d->ignored[i] ? VRAM__DDP_UNUSED : 0;
 }
 
 static void vram__ddp_backward_end(vram__step *s) {
@@ -46180,6 +47379,19 @@ static void vram__ddp_backward_end(vram__step *s) {
     vram__ddp_reduce_all(s);
   d->expects = 0;
   d->unfinished = d->next < d->nbucket;
+}
+
+/* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
+   no_sync, but for the last backward, which begins with prepare_for_backward. */
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
+  uint32_t i;
+  s->last_batch = 1;
+  vram__ddp_forward_end(s);
+  vram__ddp_of(s)->buffers = 0;
+  vram__ddp_backward_begin(s);
+  for (i = 0; i < n && !s->failed; i++)
+    vram__ddp_accumulated(s, s->leaf.at + order[i]);
+  vram__ddp_backward_end(s);
 }
 
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
@@ -46454,6 +47666,7 @@ VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->restore = vram__zero_restore;
   w->optim_params = vram__zero_optim_params;
   w->optimizing = vram__optim_clip_all;
+  w->clips = 1;
   w->optimized = vram__zero_sync;
 }
 
@@ -46611,6 +47824,24 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   }
   run.is_unit = run.name.span.len || run.name.round;
   return run;
+}
+
+VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
+                                         uint32_t cap) {
+  const vram_node *n = g->first;
+  uint32_t count = 0;
+  while (n) {
+    vram__unit_run run = vram__units_run(g, units, n);
+    const vram_node *last = run.first;
+    for (n = run.first; n != run.last->next; n = n->next)
+      last = n->op < VRAM_OP_COUNT ? n : last;
+    if (run.is_unit && count < cap) {
+      list[count].first = run.first;
+      list[count].last = last;
+    }
+    count += run.is_unit;
+  }
+  return count;
 }
 
 /* >>parallel/fsdp    what fully_shard keeps */
@@ -47018,6 +48249,19 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
+/* A checkpointed part lies in a unit, or between two: what begins from `at` on ends before `next`.
+ */
+static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
+                                    const vram_node *next) {
+  for (; at < behind && next; at = s->call.range[at].behind)
+    if (s->call.range[at].last->index >= next->index) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->call.range[at].first,
+                        "a checkpointed part that goes over units of fully_shard is not played "
+                        "(expected parts inside units: --checkpoint layers)");
+      return;
+    }
+}
+
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = s->g->first, *next;
@@ -47026,6 +48270,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
+    vram__fsdp_check_ranges(s, at, behind, next);
+    if (s->failed)
+      return;
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
@@ -47043,12 +48290,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE) {
-      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
-      s->leaf.at[d->param[i].leaf].dt = dt;
-    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -47084,11 +48325,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l)
-      continue;
-    l->dt = wait;
-    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
-      l->dt = own;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
+    if (l)
+      l->grad_dt = dt;
   }
 }
 
@@ -47698,6 +48938,11 @@ static const char *vram__fsdp_refuses_param(const vram_param *p) {
              : NULL;
 }
 
+static int vram__fsdp_fuses(vram_optimizer optimizer) {
+  return optimizer == VRAM_OPTIM_adam || optimizer == VRAM_OPTIM_adamw ||
+         optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
+}
+
 static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
@@ -47707,8 +48952,13 @@ static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_optio
   if (g->nstep || g->nbackward || g->nzero_grad || o->zero_grad_late || o->zero_grad_end ||
       o->optimizer_in_backward || o->master_weights || o->ema)
     return "fully_shard is played with one zero_grad, backward and optimizer step";
+  if (vram__optim_flags(o) & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_PROJECTS | VRAM__OPTIM_IN_BACKWARD))
+    return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+    return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
+           "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
     return "If passing reshard_after_forward as an int, it should be a factor of the shards";
   if (vram__fsdp_mixes_statistics(g, o))
@@ -47804,13 +49054,2610 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
-  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "pp, cp and ep are not played yet";
+  if (o->parallel->ep > 1 && !g->is_cut)
+    return "a whole graph with expert parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
+                              o->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return "ep goes with ddp over the same ranks, without tp";
+  if (o->parallel->cp > 1)
+    return "cp is not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
     return "this wrapper is not played yet";
   return w.refuses ? w.refuses(g, o) : NULL;
+}
+
+/* >>parallel/pipe    stages of a pipeline, and what a microbatch does on one */
+
+/* A value that goes from one stage to the next. */
+typedef struct vram__handover {
+  const vram_value *value; /* of the whole model */
+  const vram_dims *d;
+  vram_dtype dt;
+  uint8_t grad; /* it wants a gradient, which comes back */
+} vram__handover;
+
+/* What happens in a part: an allocation is the part's next id. */
+enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+
+typedef struct vram__part_event {
+  uint64_t bytes;
+  const vram_node *node;
+  uint32_t id; /* see VRAM__ID_ */
+  uint8_t kind, cat, stream;
+  uint8_t kept; /* whoever plays the part holds it, too */
+} vram__part_event;
+
+/* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
+   behind it; those of the first microbatch's (casts of weights). In lists of what a part gives also
+   the inputs of the stage. */
+#define VRAM__ID_FORWARD (UINT32_C(1) << 30)
+#define VRAM__ID_FIRST (UINT32_C(2) << 30)
+#define VRAM__ID_INPUT (UINT32_C(3) << 30)
+#define VRAM__ID_NONE UINT32_MAX
+#define VRAM__ID_KIND(id) ((id)&UINT32_C(3) << 30)
+#define VRAM__ID_NUMBER(id) ((id) & ((UINT32_C(1) << 30) - 1))
+
+/* A part of a microbatch's step, played once: what it asks for and gives back. */
+typedef struct vram__played {
+  vram__part_event *event;
+  uint32_t count;
+  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
+                              backward or input part the gradients of its inputs */
+  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient;      /* so many */
+  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
+  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint8_t known;
+} vram__played;
+
+/* Which parts there are: of the first microbatch or a later one, and those that make gradients
+   before there are any or behind that. */
+enum {
+  VRAM__PART_FORWARD,
+  VRAM__PART_BACKWARD = 2,
+  VRAM__PART_INPUT = 6,
+  VRAM__PART_WEIGHT = 8,
+  VRAM__PARTS = 12
+};
+
+typedef struct vram__pipe_stage {
+  uint32_t stage;
+  const vram_node *lo, *hi;     /* of the whole model: its first node, and the one behind it */
+  const vram_node *first, *end; /* the same of the rank's graph */
+  uint32_t nin, nout;           /* what crosses into it, and out of it: of the last one, the loss */
+  const vram__handover *in, *out;
+  uint8_t *is_cast;                   /* by input: autocast's cache has a copy, which holds it */
+  vram_value **in_value, **out_value; /* of the rank's graph */
+  const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
+  uint8_t is_first, is_last;
+  vram__played part[VRAM__PARTS];
+} vram__pipe_stage;
+
+typedef struct vram__pipe {
+  const vram_graph *whole;
+  const vram_parallel *parallel;
+  vram_graph g; /* the rank's */
+  uint8_t *mem;
+  uint64_t used, cap;
+  uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
+  vram__pipe_stage *stage;                           /* `local` of them */
+  vram_stage_action *action;
+  uint32_t naction;
+  uint32_t ndata;           /* inputs of the model that some local stage uses: the first ones */
+  uint64_t target;          /* bytes of the batch's target where the loss is in the model */
+  uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
+  uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
+  vram_error refused;       /* of PyTorch */
+  const char *problem;
+  vram_result failed;
+} vram__pipe;
+
+/* stage.c */
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
+VRAM__FN int vram__pipe_graph(vram__pipe *p);
+
+/* parts.c */
+VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
+                             uint64_t bytes);
+VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
+                              uint64_t bytes);
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
+
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what) {
+  if (!p->failed) {
+    p->failed = code;
+    p->problem = what;
+  }
+  return 0;
+}
+
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n) {
+  void *to = vram__memory_take(p->mem, &p->used, p->cap, n);
+  if (!to)
+    vram__pipe_fail(p, VRAM_ERR_MEMORY, NULL);
+  return to;
+}
+
+/* ---- where it is cut: before the first node of a unit */
+
+/* The first node of unit `which`; NULL: there are fewer, *count of them. */
+static const vram_node *vram__stage_unit_at(const vram__pipe *p, uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first;
+  *count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    if (run.is_unit && (*count)++ == which)
+      return run.first;
+    n = run.last->next;
+  }
+  return NULL;
+}
+
+/* Python's round(units * i / stages): a half goes to the even one. */
+static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
+  const uint64_t n = (uint64_t)units * i, q = n / stages, r = n % stages;
+  return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
+}
+
+/* What a unit takes, about: parameters with gradients and two states, and results of as many
+   microbatches as are in flight. */
+static uint64_t vram__stage_weight(const vram__pipe *p, const vram__unit_run *run,
+                                   const vram_node *end) {
+  const int all = p->parallel->schedule == VRAM_PIPELINE_GPIPE ||
+                  p->parallel->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  const uint64_t alive = all || p->microbatches < p->ranks ? p->microbatches : p->ranks;
+  const vram_node *n;
+  uint64_t sum = 0;
+  uint32_t i;
+  for (n = run->first; n != end; n = n->next) {
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->node == n)
+        sum = vram__sum_or_overflow(
+            sum, vram__product_or_overflow(
+                     4, vram__dims_bytes_of(n->param[i]->d, (vram_dtype)n->param[i]->dtype)));
+    for (i = 0; i < n->nout; i++)
+      sum = vram__sum_or_overflow(
+          sum, vram__product_or_overflow(alive, vram__dims_bytes_of(n->out[i].d, n->out[i].dtype)));
+  }
+  return sum;
+}
+
+/* Fills stages up to `most`; where stage `which` begins. *count: how many stages that makes. */
+static const vram_node *vram__stage_fill(const vram__pipe *p, uint64_t most, uint32_t units,
+                                         uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first, *at = n;
+  uint64_t sum = 0;
+  uint32_t unit = 0;
+  *count = 1;
+  while (n) {
+    vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    const vram_node *end = run.last->next;
+    uint64_t weight;
+    const uint32_t left = units - unit; /* units from this one on */
+    if (!run.is_unit && n != p->whole->first) {
+      n = end; /* counts with the unit before, below */
+      continue;
+    }
+    while (end) { /* what lies between this unit and the next one */
+      const vram__unit_run next = vram__units_run(p->whole, p->parallel->units, end);
+      if (next.is_unit && !(run.first == p->whole->first && !run.is_unit))
+        break;
+      run.is_unit |= next.is_unit;
+      end = next.last->next;
+    }
+    weight = vram__stage_weight(p, &run, end);
+    if (unit && (weight > most || sum > most - weight ||
+                 (*count < p->stages && left <= p->stages - *count))) {
+      if (*count == which)
+        at = run.first;
+      ++*count;
+      sum = 0;
+    }
+    sum = vram__sum_or_overflow(sum, weight);
+    unit++;
+    n = end;
+  }
+  return at;
+}
+
+/* The least that the fullest stage can take. */
+static uint64_t vram__stage_balance(const vram__pipe *p, uint32_t units) {
+  uint64_t low = 0, high = (uint64_t)VRAM_MAX_BYTES;
+  uint32_t count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    vram__stage_fill(p, middle, units, 0, &count);
+    if (count > p->stages)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The first node of the module of the k-th name of `stage` lines; NULL: there is none. */
+static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
+  const vram__unit_word *w = g->stage_first;
+  const vram_node *n;
+  while (w && k--)
+    w = w->next;
+  for (n = w ? g->first : NULL; n; n = vram__line_end_of(n)->next) {
+    const vram__span label = vram__node_label(vram__line_end_of(n));
+    if (n->op < VRAM_OP_COUNT && label.len >= w->len &&
+        vram__text_equal(label.text, w->text, w->len) &&
+        (label.len == w->len || label.text[w->len] == '.'))
+      return n;
+  }
+  return NULL;
+}
+
+/* Where stage i of all begins; NULL: behind the last one. */
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
+                                          uint64_t most) {
+  uint32_t none;
+  if (!i)
+    return p->whole->first;
+  if (i == p->stages)
+    return NULL;
+  if (p->whole->stage_first)
+    return vram__stage_named(p->whole, i - 1);
+  if (p->parallel->balance)
+    return vram__stage_fill(p, most, units, i, &none);
+  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+}
+
+/* Where the schedule's loss_fn begins: the line of that name. */
+static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
+  const vram_node *n = g->last;
+  while (n) {
+    const vram__span label = vram__node_label(n);
+    if (label.len == name.len && vram__text_equal(label.text, name.text, name.len))
+      break;
+    n = vram__node_before(n);
+  }
+  while (n && vram__node_before(n) && vram__node_same_line(vram__node_before(n), n))
+    n = vram__node_before(n);
+  return n;
+}
+
+/* Where the stages of the rank begin and end. */
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
+  const vram_graph *g = p->whole;
+  const vram__unit_word *w;
+  uint32_t k, units, named = 0;
+  uint64_t most;
+  vram__stage_unit_at(p, UINT32_MAX, &units);
+  for (w = g->stage_first; w; w = w->next)
+    named++;
+  if (named && named + 1 != p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "as many names of stage lines as there are cuts are expected: one less "
+                           "than the stages of all ranks");
+  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
+  if (!o->train)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
+  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "checkpointed nodes in a pipeline are not played yet");
+  if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a text with lines of a training loop, cut into stages");
+  if (o->amp == VRAM_F16)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
+  p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
+  if (!p->stage)
+    return 0;
+  vram__memory_zero(p->stage, p->local * (uint64_t)sizeof *p->stage);
+  for (k = 0; k < p->local; k++) {
+    vram__pipe_stage *s = p->stage + k;
+    s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
+    s->is_first = s->stage == 0;
+    s->is_last = s->stage + 1 == p->stages;
+    s->lo = vram__stage_begin(p, s->stage, units, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
+        (s->hi && s->hi->index < s->lo->index))
+      return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                             "a stage without nodes: more stages than units, names with a number "
+                             "that is a part of its own (\"layers.3\") or rounds of a loop");
+    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
+      s->loss = g->returned->next; /* where the module returns */
+    if (!s->is_last || !p->parallel->loss_fn.text)
+      continue;
+    s->loss = vram__stage_loss(g, p->parallel->loss_fn);
+    if (!s->loss || s->loss->index <= s->lo->index)
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  }
+  return 1;
+}
+
+/* ---- the graph */
+
+/* Nodes that are copied; by the whole graph's numbers what has been copied. */
+typedef struct vram__stage_copy {
+  vram__pipe *p;
+  vram__pipe_stage *s;
+  vram_value **value, **data; /* of this stage; inputs of the model, of all stages */
+  vram_param **param;
+  uint8_t *used;   /* by parameter: a node of this stage has it; then by value */
+  uint8_t *wanted; /* by value: an input that some stage uses */
+} vram__stage_copy;
+
+static int vram__stage_has(const vram__pipe_stage *s, const vram_node *n) {
+  return n->index >= s->lo->index && (!s->hi || n->index < s->hi->index);
+}
+
+/* Parameters and buffers that a `parameter` or `buffer` line makes are there in each stage that
+   uses them. */
+static int vram__stage_copies(const vram__stage_copy *c, const vram_node *n) {
+  uint32_t i;
+  if (vram__stage_has(c->s, n))
+    return 1;
+  if (n->op >= VRAM_OP_COUNT || !(vram__op_traits(n) & VRAM__OP_PARAM))
+    return 0;
+  for (i = 0; i < n->nout; i++)
+    if (c->used[c->p->whole->nparam + n->out[i].index])
+      return 1;
+  return 0;
+}
+
+static void vram__stage_mark(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  vram__memory_zero(c->used, (uint64_t)g->nparam + g->nvalue);
+  for (n = c->s->lo; n != c->s->hi; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      c->used[g->nparam + n->in[i]->index] |= n->op < VRAM_OP_COUNT;
+  for (n = g->first; n != c->s->hi; n = n->next)
+    for (i = 0; vram__stage_copies(c, n) && i < n->nparam; i++)
+      if (n->param[i])
+        c->used[n->param[i]->index] = 1;
+}
+
+/* The parameters of the stage, in the order of the whole model's. */
+static int vram__stage_parameters(vram__stage_copy *c) {
+  vram_graph *to = &c->p->g;
+  const vram_param *from;
+  for (from = c->p->whole->param_first; from; from = from->next) {
+    vram_param *q;
+    c->param[from->index] = NULL;
+    if (!c->used[from->index])
+      continue;
+    q = (vram_param *)vram__graph_take(to, sizeof *q);
+    if (!q)
+      return 0;
+    *q = *from;
+    q->next = NULL;
+    q->node = NULL;
+    q->index = to->nparam++;
+    if (to->param_last)
+      to->param_last->next = q;
+    else
+      to->param_first = q;
+    to->param_last = q;
+    c->param[from->index] = q;
+  }
+  return 1;
+}
+
+static vram_value *vram__stage_value(vram__stage_copy *c, const vram_value *v) {
+  if (c->value[v->index])
+    return c->value[v->index];
+  return v->node ? NULL : c->data[v->index];
+}
+
+/* Node n of the stage. Lines about lifetimes lose values that it does not have. */
+static int vram__stage_node(vram__stage_copy *c, const vram_node *n) {
+  vram_graph *to = &c->p->g;
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram__request r;
+  vram_node *m;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = n->op;
+  r.in = in;
+  r.nout = n->nout;
+  for (i = 0; i < n->nin && r.nin < VRAM__MAX_INPUTS; i++) {
+    vram_value *v = vram__stage_value(c, n->in[i]);
+    if (v)
+      in[r.nin++] = v;
+    else if (n->op < VRAM_OP_COUNT)
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "a value that does not cross");
+  }
+  if (n->op >= VRAM_OP_COUNT && !r.nin)
+    return 1;
+  m = n->op < VRAM_OP_COUNT ? vram__node_new(to, &r) : vram__node_drop(to, n->op, in, r.nin);
+  if (!m)
+    return 0;
+  m->round = n->round;
+  m->attr = n->attr;
+  m->line = n->line;
+  m->flags = n->flags;
+  m->autocast = n->autocast;
+  if (m->nparam != n->nparam)
+    m->param = (vram_param **)vram__graph_take(to, n->nparam * (uint64_t)sizeof *m->param);
+  m->nparam = n->nparam;
+  if (n->nparam && !m->param)
+    return 0;
+  for (i = 0; i < n->nparam; i++) {
+    m->param[i] = n->param[i] ? c->param[n->param[i]->index] : NULL;
+    if (m->param[i] && (!m->param[i]->node || n->param[i]->node == n))
+      m->param[i]->node = m;
+  }
+  for (i = 0; i < n->nout; i++) {
+    vram_value *v = m->out + i;
+    const vram_value *from = n->out + i;
+    v->d = from->d;
+    v->name = from->name;
+    v->name_len = from->name_len;
+    v->dtype = from->dtype;
+    v->flags = from->flags & VRAM__ISPARAM;
+    if (from->last == UINT32_MAX || (c->s->hi && from->last >= c->s->hi->index))
+      v->last = UINT32_MAX;
+    c->value[from->index] = v;
+  }
+  if (!c->s->first)
+    c->s->first = m;
+  if (n == c->s->loss)
+    c->s->loss = m;
+  return 1;
+}
+
+/* An input of the rank's graph. */
+static vram_value *vram__stage_input(vram_graph *to, const vram_value *v, vram_dtype dt, int of,
+                                     int grad) {
+  const vram__span name = vram__span_of(v->name, v->name + v->name_len);
+  vram_value *x = vram__graph_input(to, name, dt, v->d->ndim, v->d->v);
+  if (x) {
+    x->flags = (uint8_t)((of ? VRAM__OF_MODEL : 0) | (grad ? VRAM__GRAD : 0));
+    x->last = UINT32_MAX;
+  }
+  return x;
+}
+
+/* The model's inputs that some stage of the rank uses come first. */
+static int vram__stage_data(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  uint32_t i, k;
+  for (k = 0; k < c->p->local; k++) {
+    c->s = c->p->stage + k;
+    vram__stage_mark(c);
+    for (i = 0; i < g->ninput; i++)
+      c->wanted[g->input[i]->index] |= c->used[g->nparam + g->input[i]->index];
+  }
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    if (!c->wanted[v->index])
+      continue;
+    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    if (!c->data[v->index])
+      return 0;
+    c->p->ndata++;
+  }
+  return 1;
+}
+
+static int vram__stage_copy_one(vram__stage_copy *c) {
+  vram__pipe_stage *const s = c->s;
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->nvalue; i++)
+    c->value[i] = NULL;
+  vram__stage_mark(c);
+  if (!vram__stage_parameters(c))
+    return 0;
+  s->in_value = (vram_value **)vram__graph_take(&c->p->g, ((uint64_t)s->nin + s->nout + 1) *
+                                                              sizeof *s->in_value);
+  if (!s->in_value)
+    return 0;
+  s->out_value = s->in_value + s->nin;
+  for (i = 0; i < s->nin; i++) {
+    s->in_value[i] = vram__stage_input(&c->p->g, s->in[i].value, s->in[i].dt, 0, s->in[i].grad);
+    if (!s->in_value[i])
+      return 0;
+    c->value[s->in[i].value->index] = s->in_value[i];
+  }
+  for (n = g->first; n != s->hi; n = n->next)
+    if (vram__stage_copies(c, n) && !vram__stage_node(c, n))
+      return 0;
+  for (i = 0; i < s->nout; i++) {
+    s->out_value[i] = c->value[s->out[i].value->index];
+    if (!s->out_value[i])
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "an output that no stage makes");
+    s->out_value[i]->last = UINT32_MAX;
+  }
+  return 1;
+}
+
+/* What recurrent nets, quantised weights and the like need beside their nodes. */
+static void vram__stage_sums(vram__pipe *p) {
+  vram_graph *to = &p->g;
+  const vram_graph *g = p->whole;
+  const vram_param *q;
+  to->extra = g->extra;
+  to->holds = g->holds;
+  to->nmade = g->nmade;
+  to->rnn_dropout = g->rnn_dropout;
+  to->autocast_own = g->autocast_own;
+  to->nested_map = g->nested_map;
+  to->owned = (struct vram__owned *)vram__graph_take(to, sizeof *to->owned);
+  if (!to->owned)
+    return;
+  vram__memory_zero(to->owned, sizeof *to->owned);
+  for (q = to->param_first; q; q = q->next) {
+    vram__owned_add(to->owned, q, vram__dims_bytes_of(q->d, q->dtype));
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      to->flat_pad = g->flat_pad;
+  }
+}
+
+/* The graph of the rank: the nodes of its stages, one stage behind the other, each with parameters
+   of its own. */
+VRAM__FN int vram__pipe_graph(vram__pipe *p) {
+  const vram_graph *g = p->whole;
+  vram_graph *to = &p->g;
+  vram__stage_copy c;
+  uint32_t k, i;
+  vram__memory_zero(to, sizeof *to);
+  vram__memory_zero(&c, sizeof c);
+  c.p = p;
+  c.value = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.value);
+  c.data = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.data);
+  c.param = (vram_param **)vram__pipe_take(p, g->nparam * (uint64_t)sizeof *c.param);
+  c.used = (uint8_t *)vram__pipe_take(p, (uint64_t)g->nparam + 2 * (uint64_t)g->nvalue);
+  if (!c.value || !c.data || !c.param || !c.used)
+    return 0;
+  c.wanted = c.used + g->nparam + g->nvalue;
+  for (i = 0; i < g->nvalue; i++) {
+    c.data[i] = NULL;
+    c.wanted[i] = 0;
+  }
+  p->used = (p->used + 7) & ~(uint64_t)7;
+  to->mem = p->mem + p->used;
+  to->cap = p->cap - p->used;
+  to->name = g->name;
+  to->name_len = g->name_len;
+  to->rules = g->rules;
+  to->dtype = g->dtype;
+  if (vram__stage_data(&c))
+    for (k = 0; k < p->local; k++) {
+      c.s = p->stage + k;
+      if (!vram__stage_copy_one(&c))
+        break;
+      if (c.s->is_last)
+        to->root = c.value[g->root->index];
+    }
+  if (!p->failed && !to->error.code)
+    vram__stage_sums(p);
+  if (to->error.code)
+    return vram__pipe_fail(p, to->error.code, NULL);
+  if (p->failed)
+    return 0;
+  for (k = 0; k + 1 < p->local; k++)
+    p->stage[k].end = p->stage[k + 1].first;
+  to->noutput = 1;
+  p->used += to->used;
+  return 1;
+}
+
+/* >>parallel/parts    what a microbatch does on a stage, played once and written down
+   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
+   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
+   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
+
+/* A tensor of a stage from which backward begins. */
+typedef struct vram__part_root {
+  uint32_t fn, out;
+} vram__part_root;
+
+/* A microbatch that is in flight while parts are played. */
+typedef struct vram__part_micro {
+  uint32_t microbatch;
+  uint32_t base, ids;             /* of its forward part: the number of its first id, how many */
+  uint32_t input_base, input_ids; /* of its input part */
+  vram__part_root *root;          /* nout of the stage */
+  vram__tensor loss;
+  struct vram__part_group *group; /* between input and weight part */
+  uint32_t ngroup;
+  uint8_t begun; /* its input part has been played */
+} vram__part_micro;
+
+/* A record that the inputs' gradients go through and that gives gradients of parameters, too, with
+   what it was given (get_param_groups). */
+typedef struct vram__part_group {
+  uint32_t record, leaf; /* the first of those parameters */
+  vram__tensor *grad;    /* nout of it */
+  uint8_t *weight;       /* by edge: it leads to parameters only */
+} vram__part_group;
+
+typedef struct vram__part_player {
+  vram__step t;
+  vram__pipe *p;
+  vram__pipe_stage *s;
+  vram__played *part; /* that is written down; NULL: none is */
+  vram__part_micro *micro, *first;
+  uint8_t *had;            /* by leaf: there is a gradient */
+  uint32_t *given, ngiven; /* what the running part gives */
+  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
+} vram__part_player;
+
+/* ---- writing down */
+
+static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
+  const uint32_t own = (uint32_t)y->t.count.next_id - y->part->ids;
+  if (id == UINT32_MAX)
+    return VRAM__ID_NONE; /* there before */
+  if (id >= own)
+    return id - own;
+  if (y->micro && id - y->micro->base < y->micro->ids)
+    return VRAM__ID_FORWARD | (id - y->micro->base);
+  if (y->micro && id - y->micro->input_base < y->micro->input_ids)
+    return VRAM__ID_FORWARD | (y->micro->ids + id - y->micro->input_base);
+  if (y->first && id - y->first->base < y->first->ids)
+    return VRAM__ID_FIRST | (id - y->first->base);
+  return VRAM__ID_NONE;
+}
+
+static void vram__part_hear(void *user, const vram_event *e) {
+  vram__part_player *y = (vram__part_player *)user;
+  vram__played *const part = y->part;
+  vram__part_event *to;
+  if (!part || y->t.failed || (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE))
+    return;
+  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
+  if (!to) {
+    y->t.failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(to, sizeof *to);
+  to->bytes = e->bytes;
+  to->node = e->node;
+  to->cat = (uint8_t)e->category;
+  to->stream = (uint8_t)e->stream;
+  part->count++;
+  if (e->action == VRAM_ACTION_ALLOC) {
+    to->kind = VRAM__PART_ALLOC;
+    to->id = part->ids++;
+    return;
+  }
+  to->kind = VRAM__PART_FREE;
+  to->id = vram__part_id(y, (uint32_t)e->id);
+  if (to->id == VRAM__ID_NONE)
+    vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, e->node,
+                      "a tensor that one microbatch hands on to another one");
+}
+
+/* What a library asks for while it runs. */
+static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  vram__part_event *to;
+  if (!y->part || t->failed)
+    return;
+  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
+  if (!to) {
+    t->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(to, sizeof *to);
+  to->bytes = bytes;
+  to->kind = VRAM__PART_BRIEF;
+  y->part->count++;
+}
+
+static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  if (y->norder < y->p->g.nparam)
+    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
+}
+
+static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+  /* schedule.step runs inside autocast's context, backward with it */
+  y->t.autocasts_backward = backward && y->t.amp;
+  y->p->used = (y->p->used + 7) & ~(uint64_t)7;
+  part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
+  part->count = part->ids = 0;
+  part->known = 1;
+  y->part = part;
+}
+
+/* Allocation `id` of the running part is held by whoever plays it, too; 0: it makes a gradient. */
+static void vram__part_keep(vram__played *part, uint32_t id, int kept) {
+  uint32_t i;
+  for (i = 0; i < part->count; i++)
+    if (part->event[i].kind == VRAM__PART_ALLOC && part->event[i].id == id) {
+      if (kept)
+        part->event[i].kept = 1;
+      else
+        part->event[i].cat = VRAM_CATEGORY_GRADIENTS;
+    }
+}
+
+/* The id of t's storage as the running part gives it; the number of the stage's input that it lies
+   in. */
+static uint32_t vram__part_given(vram__part_player *y, vram__tensor t) {
+  uint32_t i, id;
+  const vram__storage *b;
+  if (!t.d || (t.st & VRAM__LEAF) || !t.st)
+    return VRAM__ID_NONE;
+  b = vram__owner_at(&y->t, t.st);
+  for (i = 0; i < y->s->nin; i++) {
+    const vram__tensor in = y->t.variable[y->s->in_value[i]->index].t;
+    if (in.st && vram__owner_at(&y->t, in.st) == b)
+      return VRAM__ID_INPUT | i;
+  }
+  if (b->id == UINT32_MAX)
+    return VRAM__ID_NONE;
+  id = vram__part_id(y, b->id);
+  if (!VRAM__ID_KIND(id))
+    vram__part_keep(y->part, id, 1);
+  return id;
+}
+
+/* A list of the part, behind its events. */
+static uint32_t *vram__part_list(vram__part_player *y, uint32_t count) {
+  uint32_t *to = (uint32_t *)vram__pipe_take(y->p, (count + UINT64_C(1)) * sizeof *to);
+  if (!to)
+    y->t.failed = VRAM_ERR_MEMORY;
+  return to;
+}
+
+/* Gradients that the running part has left behind. */
+static void vram__part_gradients(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < t->leaf.parameters; i++) {
+    const vram__tensor g = t->leaf.at[i].grad;
+    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    if (!g.d || y->had[i])
+      continue;
+    y->had[i] = 1;
+    if (!g.st)
+      continue;
+    to[0] = i;
+    to[1] = vram__part_id(y, vram__owner_at(t, g.st)->id);
+    vram__part_keep(part, to[1], 0);
+    part->ngradient++;
+  }
+}
+
+/* Ends the running part. */
+static void vram__part_end(vram__part_player *y) {
+  vram__played *const part = y->part;
+  vram__step *const t = &y->t;
+  uint32_t i, n = 0;
+  part->given = vram__part_list(y, y->ngiven);
+  for (i = 0; part->given && i < y->ngiven; i++)
+    part->given[i] = y->given[i];
+  y->ngiven = 0;
+  part->order = vram__part_list(y, y->norder);
+  for (i = 0; part->order && i < y->norder; i++)
+    part->order[i] = y->order[i];
+  part->norder = y->norder;
+  y->norder = 0;
+  for (i = 0; i < t->leaf.parameters; i++)
+    n += t->leaf.at[i].grad.d && !y->had[i];
+  part->gradient = vram__part_list(y, 2 * n);
+  if (!t->failed)
+    vram__part_gradients(y, part);
+  y->part = NULL;
+}
+
+/* ---- forward */
+
+static void vram__part_unname(vram__part_player *y, const vram_value *v) {
+  vram__variable *o = y->t.variable + y->t.name_of[v->index];
+  if (o->refs && --o->refs == 0)
+    vram__tensor_release(&y->t, o->t);
+}
+
+static int vram__part_is_output(const vram__part_player *y, const vram_value *v) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (y->s->out_value[i] == v)
+      return 1;
+  return y->s->is_last && v == y->p->g.root;
+}
+
+/* The function returns: its variables go, but not what it gives. */
+static void vram__part_return(vram__part_player *y, const vram_node *n, const vram_node *end) {
+  uint32_t i;
+  for (; n != end && !y->t.failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last == UINT32_MAX && !vram__part_is_output(y, n->out + i))
+        vram__part_unname(y, n->out + i);
+}
+
+/* What goes to another rank is sent as it lies. */
+static void vram__part_sends(vram__part_player *y, uint32_t to, vram__tensor x) {
+  vram__pipe *const p = y->p;
+  uint32_t k;
+  for (k = 0; k < p->local && p->stage[k].stage != to;)
+    k++;
+  if (k == p->local && x.d && !(x.d->flags & (VRAM__CONTIG | VRAM__CL)))
+    vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, NULL,
+                      "a value that crosses: Tensors must be contiguous");
+}
+
+/* What backward begins with: the edges of the outputs, whose tensors may go. */
+static void vram__part_roots(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    const vram__tensor x = t->variable[t->name_of[y->s->out_value[i]->index]].t;
+    vram__part_root *r = y->micro->root + i;
+    if (!y->s->is_last)
+      vram__part_sends(y, y->s->stage + 1, x);
+    r->fn = vram__tensor_fn(t, x);
+    r->out = x.st && !(x.st & VRAM__LEAF) ? vram__slot_at(t, x.st)->out : 0;
+    if (vram__is_grad_fn(r->fn))
+      vram__grad_fn_at(t, r->fn)->refs++;
+  }
+}
+
+static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+  const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
+  const uint32_t fn = vram__tensor_fn(&y->t, x);
+  return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
+}
+
+/* Autocast's cache has casts of received inputs, too, which are leaves of their microbatch: another
+   one makes its own. All of them live to the end of the step, and so do the inputs, to which their
+   history leads. */
+static void vram__part_forget_casts(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t *at = &t->leaf.first_cast, i;
+  while (*at) {
+    const uint32_t leaf = *at - 1;
+    vram__cast *c = t->leaf.cast + leaf;
+    if (leaf < t->leaf.parameters) {
+      at = &c->next;
+      continue;
+    }
+    *at = c->next;
+    c->t.d = NULL;
+    for (i = 0; i < y->s->nin; i++)
+      if (vram__part_input_leaf(y, i) == t->leaf.at + leaf)
+        y->s->is_cast[i] = 1;
+  }
+}
+
+static void vram__part_forward(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  vram__pipe_stage *const s = y->s;
+  const vram_node *const end = s->loss ? s->loss : s->end;
+  uint32_t i;
+  vram__part_begin(y, part, 0);
+  t->phase = VRAM_PHASE_FORWARD;
+  t->cat = VRAM_CATEGORY_ACTIVATIONS;
+  t->grad = 1;
+  y->micro->base = (uint32_t)t->count.next_id;
+  y->micro->ids = 0;
+  vram__forward_nodes(t, s->first, end);
+  vram__part_return(y, s->first, end);
+  if (!t->failed && s->loss) {
+    vram__forward_nodes(t, s->loss, s->end);
+    vram__part_return(y, s->loss, s->end);
+  }
+  t->grad = 0;
+  if (t->failed)
+    return;
+  vram__part_forget_casts(y);
+  for (i = 0; i < s->nout; i++)
+    y->given[y->ngiven++] = vram__part_given(y, t->variable[t->name_of[s->out_value[i]->index]].t);
+  y->given[y->ngiven++] = VRAM__ID_NONE;
+  y->micro->loss = vram__tensor_none();
+  if (s->is_last) {
+    vram__variable *o = t->variable + t->name_of[y->p->g.root->index];
+    y->micro->loss = o->t;
+    o->refs = 0;
+    y->given[s->nout] = vram__part_given(y, o->t);
+  }
+  vram__part_roots(y);
+  for (i = 0; i < s->nout; i++)
+    if (s->out_value[i]->node) /* no input that is handed on */
+      vram__part_unname(y, s->out_value[i]);
+  y->micro->ids = part->ids;
+  vram__part_end(y);
+}
+
+/* ---- backward */
+
+/* Gradients that came from the next stage: there before the part, and behind it. */
+typedef struct vram__part_incoming {
+  vram__tensor at, fitted; /* as received; with the dtype that the output has */
+} vram__part_incoming;
+
+static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    in[i].at = in[i].fitted = vram__tensor_none();
+    if (y->s->out[i].grad && y->micro->root[i].fn)
+      in[i].at = vram__leaf_existing_gradient(t, vram__dims_contiguous(t, y->s->out[i].d),
+                                              y->s->out[i].dt, VRAM_CATEGORY_TEMPORARIES);
+  }
+}
+
+/* Engine::execute: gradients get the shapes and dtypes of what they belong to, and begin. */
+static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].at.d) {
+      vram__edge e;
+      e.fn = y->micro->root[i].fn;
+      e.out = y->micro->root[i].out;
+      in[i].fitted = vram__tensor_retain(t, in[i].at);
+      vram__gradient_fit(t, e, &in[i].fitted);
+    }
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].fitted.d) {
+      vram__tensor g = vram__tensor_retain(t, in[i].fitted);
+      vram__edge e;
+      e.fn = y->micro->root[i].fn;
+      e.out = y->micro->root[i].out;
+      vram__gradient_arrive(t, vram__edge_end(t, e), &g);
+      if (g.d)
+        vram__tensor_release(t, g);
+    }
+}
+
+static void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++)
+    if (in[i].fitted.d)
+      vram__tensor_release(&y->t, in[i].fitted);
+}
+
+/* Marks what the outputs lead to; the latest record of them. */
+static uint32_t vram__part_flag(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i, from = 0;
+  for (i = 0; i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    if (!y->s->out[i].grad)
+      continue;
+    if (fn & VRAM__LEAF)
+      t->leaf.now[fn & ~VRAM__LEAF].deps++;
+    if (!vram__is_grad_fn(fn))
+      continue;
+    vram__grad_fn_at(t, fn)->flag = 1;
+    from = fn > from ? fn : from;
+  }
+  if (from)
+    vram__backward_expect(t, from, 0);
+  return from;
+}
+
+/* Outputs that are inputs of the stage take what came at once. */
+static void vram__part_leaf_roots(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    vram__leaf *l = t->leaf.at + (fn & ~VRAM__LEAF);
+    if (y->s->out[i].grad && (fn & VRAM__LEAF) && !--l->deps)
+      vram__gradient_accumulate(t, l);
+  }
+}
+
+/* The graph of the microbatch is let go. */
+static void vram__part_drop_roots(vram__part_player *y) {
+  uint32_t i;
+  for (i = 0; i < y->s->nout; i++) {
+    vram__grad_fn_release(&y->t, y->micro->root[i].fn);
+    y->micro->root[i].fn = 0;
+  }
+}
+
+/* The gradients of the stage's inputs are given. */
+static void vram__part_give_inputs(vram__part_player *y) {
+  uint32_t i;
+  for (i = 0; i < y->s->nin && !y->t.failed; i++) {
+    vram__leaf *l = vram__part_input_leaf(y, i);
+    y->given[y->ngiven++] = l ? vram__part_given(y, l->grad) : VRAM__ID_NONE;
+    if (!l)
+      continue;
+    vram__part_sends(y, y->s->stage - 1, l->grad);
+    vram__tensor_release(&y->t, l->grad);
+    l->grad = vram__tensor_none();
+  }
+}
+
+/* The loss has lost its graph, and goes. */
+static void vram__part_drop_loss(vram__part_player *y, int keep) {
+  vram__step *const t = &y->t;
+  vram__tensor *const loss = &y->micro->loss;
+  if (!loss->d)
+    return;
+  if (loss->st && !(loss->st & VRAM__LEAF))
+    vram__history_drop(t, vram__slot_at(t, loss->st));
+  if (keep)
+    return;
+  vram__tensor_release(t, *loss);
+  *loss = vram__tensor_none();
+}
+
+/* stage_backward */
+static void vram__part_backward(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  uint32_t from;
+  if (!y->s->is_last)
+    vram__part_receive(y, in);
+  vram__part_begin(y, part, 1);
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->node = NULL;
+  t->gin = vram__backward_room(t);
+  if (t->failed)
+    return;
+  if (y->s->is_last)
+    vram__backward(t, y->micro->loss);
+  else {
+    from = vram__part_flag(y);
+    vram__part_start(y, in);
+    vram__part_leaf_roots(y);
+    if (from)
+      vram__backward_walk(t, from, 0);
+    vram__part_start_over(y, in);
+  }
+  if (t->failed)
+    return;
+  vram__part_give_inputs(y);
+  vram__part_drop_loss(y, 0);
+  vram__part_drop_roots(y);
+  vram__part_end(y);
+}
+
+/* ---- backward in two parts: stage_backward_input, stage_backward_weight */
+
+/* The first leaf of a parameter that edge fn leads to; UINT32_MAX: to none. */
+static uint32_t vram__part_weight_of(vram__part_player *y, uint32_t fn, uint32_t depth) {
+  vram__grad_fn *f;
+  uint32_t i, least = UINT32_MAX;
+  if (!fn || depth == 32)
+    return UINT32_MAX;
+  if (fn & VRAM__LEAF)
+    return (fn & ~VRAM__LEAF) < y->t.leaf.parameters ? fn & ~VRAM__LEAF : UINT32_MAX;
+  f = vram__grad_fn_at(&y->t, fn);
+  for (i = 0; i < f->nin; i++) {
+    const uint32_t leaf = vram__part_weight_of(y, VRAM__EDGES(f)[i].fn, depth + 1);
+    least = leaf < least ? leaf : least;
+  }
+  return least;
+}
+
+/* Flags what the roots lead to, and with 2 what leads to inputs of the stage; the latest record. */
+static uint32_t vram__part_closure(vram__part_player *y) {
+  vram__step *const t = &y->t;
+  const uint64_t used = t->used;
+  uint32_t from = 0, at, i, n = 0, *list;
+  vram__grad_fn *f;
+  if (y->s->is_last) {
+    from = vram__tensor_fn(t, y->micro->loss);
+    if (!vram__is_grad_fn(from))
+      return 0;
+    vram__grad_fn_at(t, from)->flag = 1;
+  }
+  for (i = 0; !y->s->is_last && i < y->s->nout; i++) {
+    const uint32_t fn = y->micro->root[i].fn;
+    if (!y->s->out[i].grad || !vram__is_grad_fn(fn))
+      continue;
+    vram__grad_fn_at(t, fn)->flag = 1;
+    from = fn > from ? fn : from;
+  }
+  list = (uint32_t *)vram__memory_take(t->mem, &t->used, t->cap, 0);
+  for (at = from; at; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    if (!f->flag)
+      continue;
+    for (i = 0; i < f->nin; i++)
+      if (vram__is_grad_fn(VRAM__EDGES(f)[i].fn))
+        vram__grad_fn_at(t, VRAM__EDGES(f)[i].fn)->flag = 1;
+    if (!vram__memory_take(t->mem, &t->used, t->cap, sizeof *list)) {
+      t->failed = VRAM_ERR_MEMORY;
+      return 0;
+    }
+    list[2 * n++] = at;
+  }
+  while (n--) {
+    f = vram__grad_fn_at(t, list[2 * n]);
+    for (i = 0; i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                          : fn && (vram__grad_fn_at(t, fn)->flag & 2))
+        f->flag |= 2;
+    }
+  }
+  t->used = used;
+  return from;
+}
+
+/* Records that give gradients of parameters beside those that go on to inputs, in the order of the
+   parameters. */
+static void vram__part_groups(vram__part_player *y, uint32_t from) {
+  vram__step *const t = &y->t;
+  vram__part_micro *const m = y->micro;
+  vram__grad_fn *f;
+  uint32_t at, i, n = 0;
+  for (at = from; at; at = vram__grad_fn_at(t, at)->prev)
+    n += vram__grad_fn_at(t, at)->flag >> 1 & 1;
+  m->group = (vram__part_group *)vram__memory_take(t->mem, &t->used, t->cap,
+                                                   (n + UINT64_C(1)) * sizeof *m->group);
+  m->ngroup = 0;
+  for (at = from; at && m->group; at = f->prev) {
+    vram__part_group g;
+    f = vram__grad_fn_at(t, at);
+    if (!(f->flag & 2))
+      continue;
+    g.record = at;
+    g.leaf = UINT32_MAX;
+    g.weight = (uint8_t *)vram__memory_take(t->mem, &t->used, t->cap, f->nin + UINT64_C(1));
+    g.grad = (vram__tensor *)vram__memory_take(t->mem, &t->used, t->cap,
+                                               (f->nout + UINT64_C(1)) * sizeof *g.grad);
+    if (!g.weight || !g.grad)
+      break;
+    for (i = 0; i < f->nout; i++)
+      g.grad[i] = vram__tensor_none();
+    for (i = 0; i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      const int on = fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                                     : fn && (vram__grad_fn_at(t, fn)->flag & 2);
+      const uint32_t leaf = on ? UINT32_MAX : vram__part_weight_of(y, fn, 0);
+      g.weight[i] = !on;
+      g.leaf = leaf < g.leaf ? leaf : g.leaf;
+    }
+    if (g.leaf == UINT32_MAX) {
+      f->flag |= 4; /* no group, but its other edges are left out, too */
+      continue;
+    }
+    f->refs++;
+    for (i = m->ngroup++; i && m->group[i - 1].leaf > g.leaf; i--)
+      m->group[i] = m->group[i - 1];
+    m->group[i] = g;
+  }
+  if (at || !m->group)
+    t->failed = VRAM_ERR_MEMORY;
+}
+
+/* Edges of f that are left out, or are there again: those that do not lead to inputs. */
+static void vram__part_mask(vram__grad_fn *f, const uint8_t *leave_out, uint32_t *kept, int on) {
+  uint32_t i;
+  for (i = 0; i < f->nin; i++) {
+    if (!leave_out[i])
+      continue;
+    if (on) {
+      kept[i] = VRAM__EDGES(f)[i].fn;
+      VRAM__EDGES(f)[i].fn = 0;
+    } else
+      VRAM__EDGES(f)[i].fn = kept[i];
+  }
+}
+
+static vram__part_group *vram__part_group_of(const vram__part_micro *m, uint32_t record) {
+  uint32_t i;
+  for (i = 0; i < m->ngroup; i++)
+    if (m->group[i].record == record)
+      return m->group + i;
+  return NULL;
+}
+
+/* One record of the input part: what it was given stays for the weight part. */
+static void vram__part_input_record(vram__part_player *y, uint32_t at) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f = vram__grad_fn_at(t, at);
+  vram__part_group *g = vram__part_group_of(y->micro, at);
+  uint32_t kept[64], i;
+  uint8_t own[64];
+  const uint8_t *weight = g ? g->weight : own;
+  const int few = f->nin <= 64;
+  for (i = 0; few && !g && i < f->nin; i++) {
+    const uint32_t fn = VRAM__EDGES(f)[i].fn;
+    own[i] = !(fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
+                               : fn && (vram__grad_fn_at(t, fn)->flag & 2));
+  }
+  for (i = 0; g && i < f->nout; i++)
+    if (VRAM__SLOTS(f)[i].g.d)
+      g->grad[i] = vram__tensor_retain(t, VRAM__SLOTS(f)[i].g);
+  if (few)
+    vram__part_mask(f, weight, kept, 1);
+  vram__backward_one(t, f);
+  if (few)
+    vram__part_mask(f, weight, kept, 0);
+}
+
+/* How many gradients arrive at each input; one more, so that nobody takes them over. */
+static void vram__part_input_expect(vram__part_player *y, uint32_t from, uint32_t more) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f;
+  uint32_t at, i;
+  for (i = t->leaf.parameters; i < t->leaf.count; i++)
+    t->leaf.at[i].deps = more;
+  for (at = from; at && more; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    for (i = 0; (f->flag & 2) && i < f->nin; i++) {
+      const uint32_t fn = VRAM__EDGES(f)[i].fn;
+      if ((fn & VRAM__LEAF) && (fn & ~VRAM__LEAF) >= t->leaf.parameters)
+        t->leaf.at[fn & ~VRAM__LEAF].deps++;
+    }
+  }
+}
+
+static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f;
+  uint32_t at, i;
+  vram__part_input_expect(y, from, 1);
+  t->tape.retain = 1;
+  for (at = from; at && !t->failed; at = f->prev) {
+    f = vram__grad_fn_at(t, at);
+    if (f->flag & 2)
+      vram__part_input_record(y, at);
+    f->flag = 0;
+  }
+  t->tape.retain = 0;
+  vram__part_input_expect(y, from, 0);
+  for (i = 0; i < y->s->nin; i++) {
+    vram__leaf *l = vram__part_input_leaf(y, i);
+    if (!l)
+      continue;
+    l->grad = l->in;
+    l->in = vram__tensor_none();
+  }
+}
+
+static void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  vram__tensor one = vram__tensor_none();
+  uint32_t from;
+  y->micro->begun = 1;
+  if (!y->s->is_last)
+    vram__part_receive(y, in);
+  vram__part_begin(y, part, 1);
+  y->micro->input_base = (uint32_t)t->count.next_id;
+  y->micro->input_ids = 0;
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->node = NULL;
+  if (y->s->is_first) { /* all of it comes with the weight part */
+    vram__part_end(y);
+    return;
+  }
+  t->gin = vram__backward_room(t);
+  from = t->failed ? 0 : vram__part_closure(y);
+  if (!t->failed)
+    vram__part_groups(y, from);
+  if (t->failed)
+    return;
+  if (y->s->is_last && from) {
+    const vram__tensor loss = y->micro->loss;
+    one = vram__tensor_empty(t, vram__dims_dense(t, loss.d), loss.dt);
+    VRAM__SLOTS(vram__grad_fn_at(t, from))
+    [vram__slot_at(t, loss.st)->out].g = vram__tensor_retain(t, one);
+  } else
+    vram__part_start(y, in);
+  vram__part_input_walk(y, from);
+  if (t->failed)
+    return;
+  if (one.d)
+    vram__tensor_release(t, one);
+  else
+    vram__part_start_over(y, in);
+  vram__part_give_inputs(y);
+  vram__part_drop_loss(y, 0);
+  vram__part_drop_roots(y);
+  y->micro->input_ids = part->ids;
+  vram__part_end(y);
+}
+
+/* What stage_backward_weight's variables hold of the group before. */
+typedef struct vram__part_past {
+  vram__part_group *group;
+  vram__tensor dw[64];
+  uint32_t ndw;
+} vram__part_past;
+
+static void vram__part_group_over(vram__part_player *y, vram__part_group *g) {
+  vram__step *const t = &y->t;
+  const uint32_t nout = g ? vram__grad_fn_at(t, g->record)->nout : 0;
+  uint32_t i;
+  if (!g)
+    return;
+  vram__grad_fn_release(t, g->record);
+  for (i = 0; i < nout; i++)
+    if (g->grad[i].d)
+      vram__tensor_release(t, g->grad[i]);
+}
+
+/* Gradients of the group's parameters are taken or added. */
+static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
+  vram__step *const t = &y->t;
+  vram__tensor now[64];
+  uint32_t i, n = 0;
+  for (i = 0; i < t->leaf.parameters && n < 64; i++) {
+    vram__leaf *l = t->leaf.at + i;
+    l->deps = 0;
+    if (!l->in.d)
+      continue;
+    now[n] = l->in;
+    l->in = vram__tensor_none();
+    if (!l->grad.d) {
+      l->grad = vram__tensor_retain(t, now[n]);
+      if (l->d->flags & VRAM__DENSE)
+        l->grad.d = l->d;
+    }
+    n++;
+  }
+  for (i = 0; i < past->ndw; i++)
+    vram__tensor_release(t, past->dw[i]);
+  for (i = 0; i < n; i++)
+    past->dw[i] = now[i];
+  past->ndw = n;
+}
+
+static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
+  vram__step *const t = &y->t;
+  vram__grad_fn *f = vram__grad_fn_at(t, g->record);
+  uint32_t i, kept[64];
+  uint8_t other[64];
+  for (i = 0; i < f->nin && i < 64; i++)
+    other[i] = !g->weight[i];
+  if (f->nin > 64) {
+    vram__step_refuse(t, VRAM_ERR_LIMIT, f->node,
+                      "a function of more than 64 tensors in a split backward");
+    return;
+  }
+  vram__part_mask(f, other, kept, 1);
+  f->flag = 1;
+  for (i = 0; i < t->leaf.parameters; i++)
+    t->leaf.at[i].deps = 1;
+  vram__backward_expect(t, g->record, 0);
+  for (i = 0; i < f->nout; i++)
+    if (g->grad[i].d)
+      VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
+  vram__backward_walk(t, g->record, 0);
+  vram__part_mask(f, other, kept, 0);
+}
+
+static void vram__part_weight(vram__part_player *y, vram__played *part) {
+  vram__step *const t = &y->t;
+  vram__part_past past;
+  uint32_t k, i;
+  vram__memory_zero(&past, sizeof past);
+  vram__part_begin(y, part, 1);
+  t->phase = VRAM_PHASE_BACKWARD;
+  t->cat = VRAM_CATEGORY_TEMPORARIES;
+  t->gin = vram__backward_room(t);
+  for (k = 0; k < y->micro->ngroup && !t->failed; k++) {
+    vram__part_group_over(y, past.group);
+    past.group = y->micro->group + k;
+    vram__part_group_run(y, past.group);
+    if (!t->failed)
+      vram__part_group_take(y, &past);
+  }
+  if (t->failed)
+    return;
+  vram__part_group_over(y, past.group);
+  for (i = 0; i < past.ndw; i++)
+    vram__tensor_release(t, past.dw[i]);
+  vram__part_end(y);
+}
+
+/* ---- which parts a stage has */
+
+/* Which part an action is. had: the stage has gradients. */
+static uint32_t vram__part_of(const vram_stage_action *a, int had) {
+  const uint32_t later = a->microbatch != 0;
+  switch (a->kind) {
+  case VRAM_STAGE_F:
+    return VRAM__PART_FORWARD + later;
+  case VRAM_STAGE_B:
+    return VRAM__PART_BACKWARD + 2 * (had != 0) + later;
+  case VRAM_STAGE_I:
+    return VRAM__PART_INPUT + later;
+  case VRAM_STAGE_W:
+    return VRAM__PART_WEIGHT + 2 * (had != 0) + later;
+  default:
+    return VRAM__PARTS;
+  }
+}
+
+typedef struct vram__part_need {
+  uint32_t part, microbatch, kind;
+} vram__part_need;
+
+/* The actions of the stage that come first of their kind; how many. */
+static uint32_t vram__part_needs(const vram__part_player *y, vram__part_need *need) {
+  uint32_t i, n = 0, seen = 0;
+  int had = 0;
+  for (i = 0; i < y->p->naction; i++) {
+    const vram_stage_action *a = y->p->action + i;
+    const uint32_t part = vram__part_of(a, had);
+    if (a->stage != y->s->stage || part == VRAM__PARTS)
+      continue;
+    had |= a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W;
+    if (seen >> part & 1)
+      continue;
+    seen |= 1u << part;
+    need[n].part = part;
+    need[n].microbatch = a->microbatch;
+    need[n++].kind = a->kind;
+  }
+  return n;
+}
+
+/* Plays a part; one that is known already is played without being written down. */
+static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_incoming *in) {
+  const uint64_t used = y->p->used;
+  vram__played again, *part = y->s->part + which;
+  const int known = part->known;
+  uint32_t i;
+  vram__memory_zero(&again, sizeof again);
+  if (known)
+    part = &again;
+  if (which < VRAM__PART_BACKWARD)
+    vram__part_forward(y, part);
+  else if (which < VRAM__PART_INPUT || (which >= VRAM__PART_WEIGHT && y->s->is_first))
+    vram__part_backward(y, part, in);
+  else if (which < VRAM__PART_WEIGHT)
+    vram__part_input(y, part, in);
+  else
+    vram__part_weight(y, part);
+  if (known)
+    y->p->used = used;
+  if (which < VRAM__PART_BACKWARD || (which >= VRAM__PART_INPUT && !y->s->is_first))
+    return; /* what came for an input part stays for its weight part */
+  for (i = 0; i < y->s->nout && !y->t.failed; i++)
+    if (in[i].at.d) {
+      vram__tensor_release(&y->t, in[i].at); /* no part has it */
+      in[i].at = vram__tensor_none();
+    }
+}
+
+enum { VRAM__PART_MICROS = VRAM__PARTS };
+
+/* The microbatches that are needed, in order; how many. */
+static uint32_t vram__part_micros(const vram__part_need *need, uint32_t n, vram__part_micro *to) {
+  uint32_t i, j, count = 0;
+  for (i = 0; i < n; i++) {
+    for (j = 0; j < count && to[j].microbatch != need[i].microbatch;)
+      j++;
+    if (j < count)
+      continue;
+    for (j = count++; j && to[j - 1].microbatch > need[i].microbatch; j--)
+      to[j].microbatch = to[j - 1].microbatch;
+    to[j].microbatch = need[i].microbatch;
+  }
+  return count;
+}
+
+/* Numbers of what lives behind a part that began with number `from` of it. */
+static int vram__part_number_live(vram__pipe *p, vram__played *part) {
+  uint32_t i;
+  part->live_of = (uint32_t *)vram__pipe_take(p, (part->ids + UINT64_C(1)) * sizeof(uint32_t));
+  if (!part->live_of)
+    return 0;
+  for (i = 0; i < part->ids; i++)
+    part->live_of[i] = 0;
+  for (i = 0; i < part->count; i++)
+    if (part->event[i].kind == VRAM__PART_FREE && !VRAM__ID_KIND(part->event[i].id))
+      part->live_of[part->event[i].id] = VRAM__ID_NONE;
+  for (i = part->live = 0; i < part->ids; i++)
+    if (part->live_of[i] != VRAM__ID_NONE)
+      part->live_of[i] = part->live++;
+  return 1;
+}
+
+/* The number of what lived behind another part of the microbatch. */
+static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, uint32_t id) {
+  const uint32_t later = VRAM__ID_KIND(id) == VRAM__ID_FIRST ? 0 : which & 1;
+  const vram__played *f = s->part + VRAM__PART_FORWARD + later;
+  const vram__played *i = s->part + VRAM__PART_INPUT + later;
+  const uint32_t n = VRAM__ID_NUMBER(id);
+  uint32_t live;
+  if (id == VRAM__ID_NONE || !VRAM__ID_KIND(id) || VRAM__ID_KIND(id) == VRAM__ID_INPUT)
+    return id;
+  live = n < f->ids ? f->live_of[n] : i->known ? f->live + i->live_of[n - f->ids] : VRAM__ID_NONE;
+  return live == VRAM__ID_NONE ? VRAM__ID_NONE : VRAM__ID_KIND(id) | live;
+}
+
+static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
+  uint32_t k, i;
+  for (k = 0; k < VRAM__PARTS; k++)
+    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+        !vram__part_number_live(p, s->part + k))
+      return 0;
+  for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)
+    for (i = 0; s->part[k].known && i < s->part[k].count; i++) {
+      vram__part_event *e = s->part[k].event + i;
+      if (e->kind != VRAM__PART_FREE)
+        continue;
+      e->id = vram__part_live_id(s, k, e->id);
+      if (e->id == VRAM__ID_NONE)
+        return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a tensor that goes twice");
+    }
+  return 1;
+}
+
+/* The graph as a step of its own, before anything runs. */
+static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                           const vram_step_options *o, void *scratch, uint64_t bytes,
+                           vram_report *report) {
+  vram_result r;
+  t->count.live = NULL;
+  t->count.live_cap = 0;
+  t->count.stop_at = 0;
+  t->replay = NULL;
+  t->cuts = NULL;
+  t->caches = NULL;
+  t->pipe = NULL;
+  r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
+  if (!r) {
+    vram__step_put_model(t);
+    vram__step_put_inputs(t);
+    r = (vram_result)t->failed;
+  }
+  return r ? vram__pipe_fail(p, r, t->problem) : 1;
+}
+
+/* Options of a step that nobody listens to. */
+static void vram__part_options(vram_step_options *quiet, const vram_step_options *o) {
+  *quiet = *o;
+  quiet->event = NULL;
+  quiet->user = NULL;
+  quiet->nodes = NULL;
+  quiet->replay = NULL;
+  quiet->parallel = NULL;
+  quiet->first_step = 1;
+  quiet->accumulate = 0;
+  quiet->prefetch = 0;
+}
+
+static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
+  vram__step *const t = &y->t;
+  vram__part_need need[VRAM__PARTS];
+  vram__part_micro micro[VRAM__PART_MICROS];
+  uint32_t i, j, n, count;
+  vram__memory_zero(micro, sizeof micro);
+  n = vram__part_needs(y, need);
+  count = vram__part_micros(need, n, micro);
+  y->first = NULL;
+  for (i = 0; i < count && !t->failed; i++) {
+    y->micro = micro + i;
+    y->micro->root = (vram__part_root *)vram__memory_take(
+        t->mem, &t->used, t->cap, (y->s->nout + UINT64_C(1)) * sizeof *y->micro->root);
+    if (!y->micro->root)
+      return vram__pipe_fail(y->p, VRAM_ERR_MEMORY, NULL);
+    if (!micro[i].microbatch)
+      y->first = micro + i;
+    vram__part_play(y, VRAM__PART_FORWARD + (micro[i].microbatch != 0), in);
+  }
+  for (i = 0; i < n && !t->failed; i++) {
+    for (j = 0; micro[j].microbatch != need[i].microbatch;)
+      j++;
+    y->micro = micro + j;
+    if (need[i].kind == VRAM_STAGE_F || (need[i].kind == VRAM_STAGE_I && y->micro->begun))
+      continue;
+    if (need[i].kind == VRAM_STAGE_W && !y->micro->begun)
+      vram__part_play(y, VRAM__PART_INPUT + (micro[j].microbatch != 0), in);
+    if (!t->failed)
+      vram__part_play(y, need[i].part, in);
+  }
+  y->micro = NULL;
+  if (t->failed)
+    return vram__pipe_fail(y->p, (vram_result)t->failed, t->problem);
+  return y->p->failed ? 0 : vram__part_settle(y->p, y->s);
+}
+
+/* Plays every part of every local stage. */
+VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
+                              uint64_t bytes) {
+  vram__part_player y;
+  vram_step_options quiet;
+  vram_report report;
+  vram__part_incoming *in;
+  uint32_t k, most = 1;
+  vram__memory_zero(&y, sizeof y);
+  vram__part_options(&quiet, o);
+  quiet.event = vram__part_hear;
+  quiet.user = &y;
+  y.p = p;
+  for (k = 0; k < p->local; k++) {
+    most = p->stage[k].nin > most ? p->stage[k].nin : most;
+    most = p->stage[k].nout > most ? p->stage[k].nout : most;
+  }
+  y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
+  y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
+  in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
+  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
+  if (!y.had || !y.given || !in || !y.order)
+    return 0;
+  vram__memory_zero(y.had, p->g.nparam);
+  vram__memory_zero(in, most * (uint64_t)sizeof *in);
+  if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
+    return 0;
+  y.t.brief = vram__part_hear_brief;
+  if (p->parallel->wrapper)
+    y.t.leaf.accumulated = vram__part_accumulated;
+  for (k = 0; k < p->naction; k++)
+    y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
+  for (k = 0; k < p->local; k++) {
+    y.s = p->stage + k;
+    y.s->is_cast = (uint8_t *)vram__pipe_take(p, y.s->nin + UINT64_C(1));
+    if (!y.s->is_cast)
+      return 0;
+    vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
+    if (!vram__part_stage(&y, in))
+      return 0;
+  }
+  p->saved = report.saved_bytes;
+  p->autocast = vram__autocast_leave(&y.t);
+  return 1;
+}
+
+/* ---- what crosses */
+
+/* Values made before `edge` that a node from it on uses; to NULL: they are counted. */
+static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
+                                    const uint32_t *last, const vram__step *t, vram__handover *to) {
+  const vram_node *n;
+  uint32_t i, count = 0;
+  for (n = g->first; n != edge; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nout; i++) {
+      const vram_value *v = n->out + i;
+      if (last[v->index] < edge->index || (vram__op_traits(n) & VRAM__OP_PARAM))
+        continue;
+      if (to) {
+        const vram__tensor x = t->variable[t->name_of[v->index]].t;
+        to[count].value = v;
+        to[count].d = v->d;
+        to[count].dt = x.dt;
+        to[count].grad = vram__tensor_wants_grad(t, x) && vram__dtype_is_float(x.dt);
+      }
+      count++;
+    }
+  return count;
+}
+
+/* What crosses at `edge`, as it is when the whole model has run up to there. */
+static const vram__handover *vram__look_at(vram__pipe *p, vram__step *t, const vram_node **at,
+                                           const vram_node *edge, const uint32_t *last,
+                                           uint32_t *count) {
+  vram__handover *to;
+  uint32_t i;
+  if (!edge)
+    return NULL;
+  if ((*at)->index < edge->index)
+    vram__forward_nodes(t, *at, edge);
+  *at = edge;
+  if (t->failed) {
+    vram__pipe_fail(p, (vram_result)t->failed, t->problem);
+    return NULL;
+  }
+  *count = vram__look_crossing(p->whole, edge, last, t, NULL);
+  to = (vram__handover *)vram__pipe_take(p, (*count + UINT64_C(1)) * sizeof *to);
+  if (to)
+    vram__look_crossing(p->whole, edge, last, t, to);
+  for (i = 0; to && i < *count; i++)
+    if (p->parallel->crossing && vram__dtype_is_float(to[i].dt))
+      to[i].dt = p->parallel->crossing;
+  return to;
+}
+
+/* The dtypes of what crosses, which autocast decides: the whole model's forward pass tells. */
+VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
+                             uint64_t bytes) {
+  const vram_graph *g = p->whole;
+  const vram_node *at = g->first, *n;
+  vram_step_options quiet;
+  vram_report report;
+  vram__step t;
+  uint32_t *last, i, k;
+  last = (uint32_t *)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *last);
+  if (!last)
+    return 0;
+  for (i = 0; i < g->nvalue; i++)
+    last[i] = 0;
+  for (n = g->first; n; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
+      last[n->in[i]->index] = n->index;
+  vram__part_options(&quiet, o);
+  if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
+    return 0;
+  t.phase = VRAM_PHASE_FORWARD;
+  t.cat = VRAM_CATEGORY_ACTIVATIONS;
+  t.grad = 1;
+  for (k = 0; k < p->local && !p->failed; k++) {
+    vram__pipe_stage *s = p->stage + k;
+    uint32_t next;
+    /* stages of a rank are in order, and so are their edges */
+    if (!s->is_first)
+      s->in = vram__look_at(p, &t, &at, s->lo, last, &s->nin);
+    s->out = vram__look_at(p, &t, &at, s->is_last ? s->loss : s->hi, last, &next);
+    s->nout = s->out ? next : 0;
+  }
+  return !p->failed;
+}
+
+/* >>parallel/pipe    a rank's step in a pipeline: parts of many microbatches, in the schedule's
+   order Who holds a tensor between parts follows from variables of schedules.py and stage.py: a
+   receive's buffer is the stage's input up to its backward, an output lives until it was sent and
+   its backward is over, a gradient of an input until the send of it was waited for. */
+
+/* A microbatch on a stage: slots of what is held for it, 0: nothing. */
+typedef struct vram__pipe_micro {
+  uint32_t *live;                  /* what lives behind its forward and input parts */
+  uint32_t *in, *out, *gin, *gout; /* inputs, outputs, and their gradients */
+  uint32_t *sent;                  /* outputs that are being sent */
+  uint32_t *held;                  /* gradients of inputs, as .grad of the inputs */
+  uint32_t loss;
+  uint32_t *cast, ncast; /* what autocast's cache still has of it */
+} vram__pipe_micro;
+
+typedef struct vram__pipe_run {
+  vram__step *s;
+  vram__pipe *p;
+  vram__pipe_micro *micro; /* local stages times microbatches */
+  uint32_t *own;           /* slots of the running part */
+  uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
+  uint8_t *had;            /* by local stage: it has gradients */
+  uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
+} vram__pipe_run;
+
+/* ---- lists of slots, as Python variables hold them */
+
+static void vram__slots_retain(vram__step *s, const uint32_t *slot, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (slot[i])
+      vram__slot_retain(s, slot[i]);
+}
+
+static void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n; i++) {
+    if (slot[i])
+      vram__slot_release(s, slot[i]);
+    slot[i] = 0;
+  }
+}
+
+/* A variable takes a new list; what it had goes then. */
+static void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,
+                            uint32_t n) {
+  uint32_t i;
+  vram__slots_retain(s, slot, n);
+  vram__slots_release(s, var, nvar);
+  for (i = 0; i < n; i++)
+    var[i] = slot[i];
+}
+
+/* ---- parts */
+
+static vram__pipe_micro *vram__pipe_micro_at(const vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  return r->micro + (uint64_t)k * r->p->microbatches + mb;
+}
+
+static uint32_t vram__pipe_live_room(const vram__pipe_stage *s) {
+  uint32_t most = 1, later;
+  for (later = 0; later < 2; later++) {
+    const uint32_t n =
+        s->part[VRAM__PART_FORWARD + later].live + s->part[VRAM__PART_INPUT + later].live;
+    most = n > most ? n : most;
+  }
+  return most;
+}
+
+/* A table for what lives between the parts of a microbatch. */
+static uint32_t *vram__pipe_table(vram__pipe_run *r, uint32_t k) {
+  vram__step *const s = r->s;
+  const uint64_t bytes =
+      sizeof(uint32_t *) + vram__pipe_live_room(r->p->stage + k) * (uint64_t)sizeof(uint32_t);
+  uint32_t *t = r->table[k];
+  if (t)
+    vram__memory_copy(&r->table[k], t, sizeof t);
+  else
+    t = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, bytes);
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  else
+    vram__memory_zero(t, bytes);
+  return t;
+}
+
+/* The parts of microbatch mb are over. What is left is in autocast's cache: of the first one casts
+   of weights, whose places stay, of all of them casts of inputs. */
+static void vram__pipe_table_over(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const uint32_t room = vram__pipe_live_room(r->p->stage + k);
+  uint32_t i, n = 0;
+  if (!mb || !m->live)
+    return;
+  for (i = 0; i < room; i++)
+    n += m->live[i] != 0;
+  if (n) {
+    m->cast = (uint32_t *)vram__memory_take(r->s->mem, &r->s->used, r->s->cap,
+                                            n * (uint64_t)sizeof *m->cast);
+    if (!m->cast) {
+      r->s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+  }
+  for (i = 0; i < room; i++)
+    if (m->live[i])
+      m->cast[m->ncast++] = m->live[i];
+  vram__memory_copy(m->live, &r->table[k], sizeof r->table[k]);
+  r->table[k] = m->live;
+  m->live = NULL;
+}
+
+static uint32_t vram__pipe_alloc(vram__pipe_run *r, uint64_t bytes, uint8_t cat) {
+  r->s->cat = cat;
+  return vram__storage_new(r->s, bytes);
+}
+
+static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uint32_t id) {
+  const uint32_t kind = VRAM__ID_KIND(id), n = VRAM__ID_NUMBER(id);
+  const uint32_t of = kind == VRAM__ID_FIRST ? 0 : mb;
+  if (kind)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, k, of)->live + n, 1);
+  else
+    vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
+}
+
+static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                  const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram_bounds brief;
+  switch (e->kind) {
+  case VRAM__PART_ALLOC:
+    s->node = e->node;
+    s->stream = e->stream;
+    r->own[e->id] = vram__pipe_alloc(r, e->bytes, e->cat);
+    if (e->kept && !s->failed)
+      vram__slot_retain(s, r->own[e->id]);
+    break;
+  case VRAM__PART_FREE:
+    vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  default:
+    brief.lower = brief.expected = brief.upper = e->bytes;
+    vram__device_workspace(s, &brief);
+  }
+}
+
+/* What a part gives: slots that whoever plays it holds. */
+static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
+                                  const uint32_t *given, uint32_t n, uint32_t *to) {
+  uint32_t i, j;
+  for (i = 0; i < n; i++) {
+    to[i] = 0;
+    if (given[i] == VRAM__ID_NONE)
+      continue;
+    for (j = 0; j < i && given[j] != given[i];)
+      j++;
+    to[i] = VRAM__ID_KIND(given[i]) ? m->in[VRAM__ID_NUMBER(given[i])] : r->own[given[i]];
+    if (to[i] && (VRAM__ID_KIND(given[i]) || j < i))
+      vram__slot_retain(r->s, to[i]);
+  }
+}
+
+/* Parameters have their first gradients. */
+static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
+  vram__step *const s = r->s;
+  uint32_t i;
+  for (i = 0; i < part->ngradient; i++) {
+    vram__leaf *l = s->leaf.at + part->gradient[2 * i];
+    const uint32_t id = part->gradient[2 * i + 1];
+    uint32_t j;
+    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
+      continue;
+    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
+      j++;
+    if (j < i)
+      vram__slot_retain(s, r->own[id]);
+    l->grad.d = l->d;
+    l->grad.dt = l->dt;
+    l->grad.st = r->own[id];
+  }
+}
+
+/* Plays a part of microbatch mb on local stage k. */
+static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                           uint32_t which) {
+  const vram__played *part = r->p->stage[k].part + which + (mb != 0);
+  vram__step *const s = r->s;
+  uint32_t i;
+  if (!part->known)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  for (i = 0; i < part->count && !s->failed; i++)
+    vram__pipe_part_event(r, k, mb, part->event + i);
+  s->stream = 0;
+  s->node = NULL;
+  if (!s->failed)
+    vram__pipe_part_gradients(r, part);
+  return part;
+}
+
+/* What lives behind the part gets its place in the microbatch's table. */
+static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const vram__played *part,
+                                  uint32_t from) {
+  uint32_t i;
+  for (i = 0; i < part->ids && !r->s->failed; i++)
+    if (part->live_of[i] != VRAM__ID_NONE)
+      m->live[from + part->live_of[i]] = r->own[i];
+}
+
+static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part;
+  m->live = vram__pipe_table(r, k);
+  r->s->node = NULL;
+  r->s->last_batch = 0;
+  VRAM__WRAPPER_DO(r->s, forward_begin);
+  if (r->s->failed)
+    return;
+  part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
+  VRAM__WRAPPER_DO(r->s, forward_end);
+  if (r->s->failed)
+    return;
+  vram__pipe_part_lives(r, m, part, 0);
+  vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
+  vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
+  if (r->chunk && stage->is_last) {
+    vram__slots_retain(r->s, m->out, stage->nout);
+    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
+                      stage->nout * (uint64_t)sizeof *m->out);
+  }
+}
+
+/* The end of backward_one_chunk, or of the weight part: outputs, inputs, gradients of outputs go.
+   With a loss_fn beside the module the loss still leads to the inputs, unless it was detached. */
+static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int detached) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
+  vram__slots_release(r->s, m->out, stage->nout);
+  for (i = 0; i < stage->nin; i++)
+    if ((!stage->loss || detached) && !stage->is_cast[i])
+      vram__slots_release(r->s, m->in + i, 1);
+  vram__slots_release(r->s, m->gout, stage->nout);
+  vram__pipe_table_over(r, k, mb);
+}
+
+static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part =
+      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
+  r->had[k] = 1;
+  if (r->s->wrapper && mb + 1 == r->p->microbatches)
+    vram__ddp_last_backward(r->s, part->order, part->norder);
+  if (r->s->failed)
+    return;
+  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
+  vram__pipe_over(r, k, mb, 0);
+}
+
+/* Inputs keep their gradients to the end of the weight part. */
+static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  if (r->s->failed)
+    return;
+  if (stage->is_first)
+    return;
+  vram__pipe_part_lives(r, m, part, stage->part[VRAM__PART_FORWARD + (mb != 0)].live);
+  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
+  if (stage->is_last)
+    vram__slots_release(r->s, m->out, stage->nout);
+}
+
+static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
+  r->had[k] = 1;
+  if (r->s->failed)
+    return;
+  vram__pipe_over(r, k, mb, 1);
+  vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, stage->nin);
+}
+
+/* ---- what comes from other ranks */
+
+static uint64_t vram__handover_bytes(const vram__handover *c) {
+  return vram__dims_bytes_of(c->d, c->dt);
+}
+
+static void vram__pipe_receive(vram__pipe_run *r, uint32_t k, uint32_t mb, int forward) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const vram__handover *c = forward ? stage->in : stage->out;
+  const uint32_t n = forward ? stage->nin : stage->is_last ? 0 : stage->nout;
+  uint32_t i;
+  r->s->node = NULL;
+  for (i = 0; i < n && !r->s->failed; i++)
+    if (forward || c[i].grad)
+      (forward ? m->in : m->gout)[i] =
+          vram__pipe_alloc(r, vram__handover_bytes(c + i), VRAM_CATEGORY_OTHER);
+}
+
+/* Where a gradient did not come, zeros are sent. */
+static void vram__pipe_zeros(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
+  for (i = 0; i < stage->nin && !r->s->failed; i++)
+    if (!m->gin[i] && stage->in[i].grad)
+      m->gin[i] = vram__pipe_alloc(r, vram__handover_bytes(stage->in + i), VRAM_CATEGORY_OTHER);
+}
+
+/* A loss goes, and the inputs to which its history leads. */
+static void vram__pipe_loss(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  uint32_t i;
+  for (i = 0; i < r->p->stage[k].nin; i++)
+    if (!r->p->stage[k].is_cast[i])
+      vram__slots_release(r->s, m->in + i, 1);
+  vram__slots_release(r->s, &m->loss, 1);
+}
+
+/* Losses are a list that goes from its end; the schedule's variable `loss` may hold the last. */
+static void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count) {
+  while (count--)
+    vram__pipe_loss(r, k, count);
+}
+
+static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
+  vram__pipe_loss(r, k, r->p->microbatches - 1);
+}
+
+/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
+static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last && !r->s->wrapper)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+}
+
+/* ---- ScheduleGPipe._step_microbatches */
+
+/* A Work of a single send or receive holds the tensor as long as it is held itself: works of
+   receives in the variable `work`, of sends of gradients in a list to the end. */
+static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches;
+  const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  uint32_t i;
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_receive(r, 0, i, 1);
+    if (!stage->is_first)
+      vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
+    vram__pipe_forward(r, 0, i);
+  }
+  for (i = 0; i < count; i++)
+    vram__pipe_sent(r, i);
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
+    vram__pipe_receive(r, 0, i, 0);
+    vram__slots_set(r->s, ops, most, m->gout, stage->nout);
+    if (!stage->is_last)
+      vram__slots_set(r->s, work, most, m->gout, stage->nout);
+    vram__pipe_backward(r, 0, i);
+    vram__pipe_zeros(r, 0, i);
+    vram__slots_set(r->s, ops, most, m->gin, stage->nin);
+  }
+  if (!stage->is_first)
+    vram__slots_release(r->s, work, most);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__slots_release(r->s, ops, most);
+  vram__slots_release(r->s, work, most);
+  for (i = count; i--;)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+}
+
+/* ---- Schedule1F1B._step_microbatches */
+
+/* Its variables; `most` slots each. */
+typedef struct vram__pipe_1f1b {
+  uint32_t *fwd_sends, *fwd_recvs, *bwd_recvs, *bwd_sends;
+  uint32_t most, sent; /* the microbatch of fwd_sends, + 1 */
+} vram__pipe_1f1b;
+
+static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_receive(r, 0, mb, 1);
+  vram__slots_set(r->s, v->fwd_recvs, v->most, vram__pipe_micro_at(r, 0, mb)->in, stage->nin);
+  if (!r->s->failed)
+    vram__pipe_forward(r, 0, mb);
+}
+
+/* _wait_and_release_fwd_send of what was sent last */
+static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
+  vram__slots_release(r->s, v->fwd_sends, v->most);
+  if (v->sent)
+    vram__pipe_sent(r, v->sent - 1);
+  v->sent = 0;
+}
+
+static void vram__pipe_1f1b_send(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last)
+    vram__slots_set(r->s, v->fwd_sends, v->most, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+  v->sent = mb + 1;
+}
+
+static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb,
+                                     int fused) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, 0, mb);
+  vram__pipe_receive(r, 0, mb, 0);
+  vram__slots_set(r->s, v->bwd_recvs, v->most, m->gout, stage->nout);
+  if (fused) {
+    vram__pipe_1f1b_release(r, v);
+    vram__slots_release(r->s, v->bwd_recvs, v->most);
+  }
+  if (r->s->failed)
+    return;
+  vram__pipe_backward(r, 0, mb);
+  vram__pipe_zeros(r, 0, mb);
+  vram__slots_set(r->s, v->bwd_sends, v->most, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches, ahead = r->p->stages - stage->stage;
+  const uint32_t warm = ahead < count ? ahead : count;
+  vram__pipe_1f1b v;
+  uint32_t f = 0, b = 0;
+  v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  v.fwd_sends = slots;
+  v.fwd_recvs = slots + v.most;
+  v.bwd_recvs = slots + 2 * v.most;
+  v.bwd_sends = slots + 3 * v.most;
+  v.sent = 0;
+  for (; f < warm && !r->s->failed; f++) {
+    vram__pipe_1f1b_forward(r, &v, f);
+    if (f)
+      vram__pipe_1f1b_release(r, &v);
+    vram__pipe_1f1b_send(r, &v, f);
+  }
+  while (!r->s->failed) {
+    vram__pipe_1f1b_backward(r, &v, b++, 1);
+    if (f == count)
+      break;
+    vram__pipe_1f1b_forward(r, &v, f);
+    vram__pipe_1f1b_send(r, &v, f++);
+  }
+  while (b < count && !r->s->failed)
+    vram__pipe_1f1b_backward(r, &v, b++, 0);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__slots_release(r->s, v.fwd_sends, v.most);
+  vram__slots_release(r->s, v.fwd_recvs, v.most);
+  vram__slots_release(r->s, v.bwd_recvs, v.most);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+  vram__slots_release(r->s, v.bwd_sends, v.most);
+}
+
+/* ---- _PipelineScheduleRuntime._step_microbatches */
+
+static uint32_t vram__pipe_local(const vram__pipe_run *r, uint32_t stage) {
+  uint32_t k;
+  for (k = 0; k < r->p->local && r->p->stage[k].stage != stage; k++)
+    ;
+  return k;
+}
+
+/* set_local_fwd_input: the next stage is on this rank, too. */
+static void vram__pipe_hand_on(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  const uint32_t next = vram__pipe_local(r, stage->stage + 1);
+  if (next < r->p->local && !stage->is_last)
+    vram__slots_set(r->s, vram__pipe_micro_at(r, next, mb)->in, r->p->stage[next].nin,
+                    vram__pipe_micro_at(r, k, mb)->out, stage->nout);
+}
+
+/* set_local_bwd_input: the stage before is. */
+static void vram__pipe_hand_back(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const uint32_t before = stage->is_first ? r->p->local : vram__pipe_local(r, stage->stage - 1);
+  if (before == r->p->local)
+    return;
+  vram__pipe_zeros(r, k, mb);
+  vram__slots_set(r->s, vram__pipe_micro_at(r, before, mb)->gout, stage->nin, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
+  const uint32_t k = vram__pipe_local(r, a->stage), mb = a->microbatch;
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  switch (a->kind) {
+  case VRAM_STAGE_F:
+    vram__pipe_forward(r, k, mb);
+    vram__pipe_hand_on(r, k, mb);
+    break;
+  case VRAM_STAGE_B:
+    vram__pipe_backward(r, k, mb);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_I:
+    vram__pipe_input(r, k, mb);
+    vram__slots_set(r->s, m->held, stage->nin, m->gin, stage->nin);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_W:
+    vram__pipe_weight(r, k, mb);
+    break;
+  case VRAM_STAGE_SEND_F:
+    vram__slots_set(r->s, m->sent, stage->nout, m->out, stage->nout);
+    break;
+  case VRAM_STAGE_SEND_B:
+    vram__pipe_zeros(r, k, mb);
+    break;
+  case VRAM_STAGE_RECV_F:
+  case VRAM_STAGE_RECV_B:
+    vram__pipe_receive(r, k, mb, a->kind == VRAM_STAGE_RECV_F);
+    break;
+  case VRAM_STAGE_WAIT_F:
+    vram__slots_release(r->s, m->sent, stage->nout);
+    break;
+  default: /* VRAM_STAGE_WAIT_B */
+    vram__slots_release(r->s, m->gin, stage->nin);
+  }
+}
+
+static void vram__pipe_runtime(vram__pipe_run *r) {
+  uint32_t i;
+  for (i = 0; i < r->p->naction && !r->s->failed; i++)
+    vram__pipe_action(r, r->p->action + i);
+  for (i = 0; i < r->p->local; i++)
+    if (r->p->stage[i].is_last)
+      vram__pipe_losses(r, i, r->p->microbatches);
+}
+
+/* ---- the step */
+
+static int vram__pipe_keeps_outputs(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; p->parallel->return_outputs && k < p->local; k++)
+    if (p->stage[k].is_last)
+      return 1;
+  return 0;
+}
+
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* Memory of a run. */
+static int vram__pipe_run_take(vram__pipe_run *r) {
+  vram__step *const s = r->s;
+  const vram__pipe *p = r->p;
+  const uint64_t micros = (uint64_t)p->local * p->microbatches;
+  uint32_t k, mb, ids = 1;
+  uint64_t slots = 0;
+  uint32_t *at;
+  for (k = 0; k < p->local; k++) {
+    uint32_t i;
+    slots += (uint64_t)p->microbatches * (3 * p->stage[k].nin + 3 * p->stage[k].nout);
+    for (i = 0; i < VRAM__PARTS; i++)
+      ids = p->stage[k].part[i].ids > ids ? p->stage[k].part[i].ids : ids;
+  }
+  r->micro =
+      (vram__pipe_micro *)vram__memory_take(s->mem, &s->used, s->cap, micros * sizeof *r->micro);
+  at = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (slots + 1) * sizeof *at);
+  r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
+  r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
+                                            p->local * (uint64_t)sizeof *r->table);
+  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  vram__memory_zero(r->micro, micros * sizeof *r->micro);
+  vram__memory_zero(at, slots * sizeof *at);
+  vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
+  vram__memory_zero(r->had, p->local);
+  for (k = 0; k < p->local; k++)
+    for (mb = 0; mb < p->microbatches; mb++) {
+      vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+      m->in = at;
+      m->gin = m->in + p->stage[k].nin;
+      m->held = m->gin + p->stage[k].nin;
+      m->out = m->held + p->stage[k].nin;
+      m->gout = m->out + p->stage[k].nout;
+      m->sent = m->gout + p->stage[k].nout;
+      at = m->sent + p->stage[k].nout;
+    }
+  return 1;
+}
+
+/* The schedule's first step: ranks agree on how sizes are known, and connect
+   (_initialize_pipeline_distributed_state, _preconnect_shared_p2p_edges). */
+static void vram__pipe_connect(vram__pipe_run *r) {
+  const int connects = r->s->nth == 1 && r->p->ranks > 1;
+  uint32_t vote, token[2];
+  if (!connects)
+    return;
+  vote = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  token[0] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  token[1] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  vram__slots_release(r->s, token, 2);
+  vram__slots_release(r->s, &vote, 1);
+}
+
+/* Bytes of the outputs of all microbatches, put into one tensor. */
+static uint64_t vram__pipe_output_bytes(const vram__pipe *p, uint32_t i) {
+  return vram__product_or_overflow(vram__handover_bytes(vram__pipe_last(p)->out + i),
+                                   p->microbatches);
+}
+
+/* merge_chunks: the caller of schedule.step lets go of what it returns. */
+static void vram__pipe_merge(vram__pipe_run *r) {
+  const uint32_t n = vram__pipe_last(r->p)->nout;
+  uint32_t *merged, i;
+  if (!r->chunk || r->s->failed)
+    return;
+  merged = r->own;
+  r->s->node = NULL;
+  for (i = 0; i < n && !r->s->failed; i++)
+    merged[i] = vram__pipe_alloc(r, vram__pipe_output_bytes(r->p, i), VRAM_CATEGORY_OTHER);
+  if (!r->s->failed)
+    vram__slots_release(r->s, merged, n);
+}
+
+/* clear_runtime_states: outputs of the step before go; those of this one get room. */
+static void vram__pipe_clear(vram__pipe_run *r) {
+  vram__pipe *const p = r->p;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  uint64_t i;
+  if (!vram__pipe_keeps_outputs(p))
+    return;
+  r->chunk = p->chunk;
+  for (i = 0; i < n && r->s->nth > 1; i++)
+    if (r->chunk[i])
+      vram__slot_release(r->s, r->chunk[i]);
+  vram__memory_zero(r->chunk, n * sizeof *r->chunk);
+}
+
+/* Forward and backward of all microbatches. */
+VRAM__FN void vram__pipe_play(vram__step *s) {
+  vram__pipe *const p = s->pipe;
+  const uint64_t used = s->used;
+  const uint32_t most = (p->stage->nin > p->stage->nout ? p->stage->nin : p->stage->nout) + 1;
+  vram__pipe_run r;
+  uint32_t *slots, k;
+  uint64_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.s = s;
+  r.p = p;
+  s->node = NULL;
+  slots =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 4 * (uint64_t)most * sizeof *slots);
+  if (!slots || !vram__pipe_run_take(&r)) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__memory_zero(slots, 4 * (uint64_t)most * sizeof *slots);
+  vram__pipe_clear(&r);
+  vram__pipe_connect(&r);
+  if (p->parallel->schedule == VRAM_PIPELINE_GPIPE)
+    vram__pipe_gpipe(&r, slots, slots + most);
+  else if (p->parallel->schedule == VRAM_PIPELINE_1F1B)
+    vram__pipe_one_f_one_b(&r, slots);
+  else
+    vram__pipe_runtime(&r);
+  vram__pipe_merge(&r);
+  for (k = 0; k < p->local && !s->failed; k++) {
+    if (vram__pipe_micro_at(&r, k, 0)->live)
+      vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
+                          vram__pipe_live_room(p->stage + k));
+    for (i = 0; i < p->microbatches; i++) {
+      vram__pipe_micro *m = vram__pipe_micro_at(&r, k, (uint32_t)i);
+      vram__slots_release(s, m->cast, m->ncast);
+      vram__slots_release(s, m->in, p->stage[k].nin);
+    }
+  }
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+    p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
+  s->r->saved_bytes = p->saved;
+  s->r->autocast_cache_bytes = p->autocast;
+  if (s->used > s->most_used)
+    s->most_used = s->used;
+  s->used = used;
+}
+
+static uint32_t vram__pipe_put(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const int64_t size = (int64_t)bytes;
+  return vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+}
+
+/* The batch: the inputs of all microbatches, of which each gets a view, and the target; then what
+   the step before has left. */
+VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
+  vram__pipe *const p = s->pipe;
+  uint32_t i;
+  uint64_t k, n;
+  for (i = 0; i < p->ndata && !s->failed; i++) {
+    const vram_value *v = p->g.input[i];
+    const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;
+    const uint64_t bytes =
+        vram__product_or_overflow(vram__dims_bytes_of(v->d, dt), p->microbatches);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES)
+      s->failed = VRAM_ERR_OVERFLOW;
+    else
+      vram__pipe_put(s, bytes, VRAM_CATEGORY_INPUTS);
+    s->r->inputs_bytes += bytes;
+  }
+  if (p->target && !s->failed)
+    vram__pipe_put(s, p->target, VRAM_CATEGORY_INPUTS);
+  s->r->inputs_bytes += p->target;
+  if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
+    return;
+  n = vram__pipe_last(p)->nout;
+  for (k = 0; k < n * p->microbatches && !s->failed; k++) {
+    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
+                                 VRAM_CATEGORY_OTHER);
+    if (s->replay && p->blocks && p->chunk[k])
+      vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
+  }
+}
+
+/* ---- setting it up */
+
+VRAM__FN int vram__pipe_is(const vram_step_options *o) {
+  return o && o->parallel && o->parallel->pp > 1;
+}
+
+/* Storages that live at once beside those of one microbatch, at most. */
+static uint64_t vram__pipe_in_flight(const vram__pipe *p) {
+  uint64_t most = 0;
+  uint32_t k, i;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *s = p->stage + k;
+    uint32_t now = 0, alive = 0;
+    int weight = 0;
+    for (i = 0; i < p->naction; i++) {
+      const vram_stage_action *a = p->action + i;
+      if (a->stage != s->stage)
+        continue;
+      weight |= a->kind == VRAM_STAGE_W;
+      now += a->kind == VRAM_STAGE_F;
+      now -= now && (a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W);
+      alive = now > alive ? now : alive;
+    }
+    most += (uint64_t)alive * vram__pipe_live_room(s) +
+            (uint64_t)p->microbatches * (3 * (uint64_t)s->nin + 3 * (uint64_t)s->nout + 1);
+    (void)weight;
+  }
+  return most;
+}
+
+static vram_result vram__pipe_order(vram__pipe *p, vram__step *s) {
+  const uint64_t bytes = vram_pipeline_bytes(p->parallel);
+  vram_result r;
+  void *scratch = vram__pipe_take(p, bytes);
+  if (!scratch)
+    return VRAM_ERR_MEMORY;
+  r = vram_pipeline_order(p->parallel, p->rank, scratch, bytes, NULL, 0, &p->naction, &p->refused);
+  if (r) {
+    s->problem = p->refused.text;
+    return r;
+  }
+  p->action = (vram_stage_action *)vram__pipe_take(p, p->naction * (uint64_t)sizeof *p->action);
+  if (!p->action)
+    return VRAM_ERR_MEMORY;
+  return vram_pipeline_order(p->parallel, p->rank, scratch, bytes, p->action, p->naction,
+                             &p->naction, NULL);
+}
+
+static vram_result vram__pipe_problem(const vram__pipe *p, vram__step *s) {
+  s->problem = p->problem;
+  return p->failed;
+}
+
+/* The rank's graph in place of the whole model's, in front of the scratch that is left. */
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)*scratch % 8) % 8;
+  vram__pipe *p;
+  uint64_t n;
+  vram_result r;
+  s->pipe = NULL;
+  if (!*scratch || *bytes < skip + sizeof *p)
+    return VRAM_ERR_MEMORY;
+  p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
+  vram__memory_zero(p, sizeof *p);
+  p->whole = *g;
+  p->parallel = o->parallel;
+  p->mem = (uint8_t *)p;
+  p->used = sizeof *p;
+  p->cap = *bytes - skip;
+  p->ranks = o->parallel->pp;
+  p->rank = vram_parallel_place_of(o->parallel).pp;
+  p->local = vram_pipeline_stages(o->parallel);
+  p->stages = p->ranks * p->local;
+  p->microbatches = o->parallel->microbatches;
+  r = vram__pipe_order(p, s);
+  if (r)
+    return r;
+  n = p->cap / 2; /* the other half for steps that nobody sees */
+  p->cap -= n;
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
+      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+    return vram__pipe_problem(p, s);
+  p->cap += n;
+  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
+    p->target = 8 * (uint64_t)p->microbatches;
+    if (p->parallel->return_outputs) {
+      s->problem = "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be "
+                   "concatenated (expected loss_fn=NAME)";
+      return VRAM_ERR_VALUE;
+    }
+  }
+  if (vram__pipe_keeps_outputs(p)) {
+    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
+    if (!p->chunk)
+      return VRAM_ERR_MEMORY;
+    vram__memory_zero(p->chunk, 2 * n * sizeof *p->chunk);
+    p->blocks = p->chunk + n;
+  }
+  p->g.in_flight = vram__pipe_in_flight(p);
+  *g = &p->g;
+  s->pipe = p;
+  p->used = (p->used + 7) & ~(uint64_t)7;
+  *scratch = p->mem + p->used;
+  *bytes = p->cap - p->used;
+  return VRAM_OK;
+}
+
+/* Scratch for all of it, from the whole model. */
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes) {
+  const vram_parallel *p = o->parallel;
+  const uint64_t local = vram_pipeline_stages(p), ranks = p->pp;
+  const uint64_t each =
+      (uint64_t)g->nnode * 5200 + (uint64_t)g->nparam * 2000 + (uint64_t)g->nvalue * 600 + g->used;
+  const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
+  uint64_t n = 65536 + each + vram_pipeline_bytes(p);
+  (void)ranks;
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
+  n = vram__sum_or_overflow(n, graph_bytes);
+  n = vram__sum_or_overflow(
+      n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
+                                   (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));
+  return vram__product_or_overflow(n, 2);
 }
 
 /* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
@@ -48222,6 +52069,7 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
   w->backward = vram__ds_backward;
   w->optim_params = vram__ds_optim_params;
   w->optimizing = vram__ds_optimizing;
+  w->clips = 1;
   w->optimized = vram__ds_optimized;
 }
 
@@ -50431,7 +54279,8 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
+  vram__solve_graph g, cut;   /* cut: what one rank has of g, with step.parallel */
+  vram__solve_graph other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -50489,6 +54338,20 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
+/* What is played: the whole graph, or that of one rank. */
+static const vram_graph *vram__solve_played(const vram__solver *v) {
+  const vram_parallel *p = v->o->step.parallel;
+  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+}
+
+static int vram__solve_cut(vram__solver *v) {
+  const uint64_t need = vram_parallel_cut_bytes(&v->g.graph);
+  if (vram__solve_room(v, &v->cut.mem, &v->cut.bytes, need))
+    vram_parallel_cut(&v->g.graph, v->o->step.parallel, &v->cut.graph, v->cut.mem, v->cut.bytes,
+                      &v->error);
+  return vram__solve_kind(v);
+}
+
 /* The text with the dims set. */
 static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
   const vram_solve_options *o = v->o;
@@ -50524,6 +54387,8 @@ static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
   int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  if (kind == VRAM__FITS && vram__solve_played(v) != &v->g.graph)
+    kind = vram__solve_cut(v);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
   batch[2] = o->dry_run_batch;
@@ -50548,25 +54413,26 @@ static void vram__solve_set(vram__solver *v, int64_t value) {
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
  */
 static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  const vram_graph *g = vram__solve_played(v);
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
   v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -50598,11 +54464,13 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        vram_step_bytes(vram__solve_played(v), &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
+  if (vram__replay_runs_within(vram__solve_played(v), &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(vram__solve_played(v), &o), &s,
+                               &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -51083,6 +54951,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
   vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, &v.cut);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
   vram__solve_graph_free(&v, v.other + 2);
@@ -70146,9 +74015,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
     NULL},
   {"positions",
-    "arange %Barange shape=[S] dtype=i64\n"
+    "{!Garange %Barange shape=[S] dtype=i64\n"
     "add %Badd %Barange scalar=1\n"
-    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    "unsqueeze %Bunsqueeze %Badd dim=0\n}"
+    "{Gslice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n}",
     NULL},
   /* find_packed_sequence_indices: are there several sequences in a row? */
   {"packed",
@@ -70221,15 +74091,15 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "where %pwhere %pmask %pzeros scalar=1\n",
     NULL},
   {"eager_masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{G<masks>}{!G<positions>~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
-    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "{!G<positions>}<causal>",
+    "<positions><causal>",
     NULL},
   {"causal",
     "~i|%Bunsqueeze\n"
@@ -70277,7 +74147,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "~l|{G{P{!Q%Ak_proj %Aview_1 }}}%Av_proj %Aview_2 %Atranspose_2\n"
     "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
     "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
@@ -70327,7 +74197,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    "{!e{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}}",
     NULL},
   {"repeat_kv",
     "slice %Aslice_4 %K dim=0 colon=1\n"
@@ -70351,6 +74221,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
     NULL},
   {"attend_plain",
+    "{e<eager_plain>}{!e<sdpa>}",
+    NULL},
+  {"sdpa",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -70368,6 +74241,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* eager_attention_forward with soft capping (Z) */
   {"eager",
+    "<eager_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"eager_plain",
     "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
     "transpose %Akeys_turned %K dim0=2 dim1=3\n"
     "matmul %Ascores %q %Akeys_turned\n"
@@ -70384,9 +74262,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
     "drop{g<repeated>} %Amatmul\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
-    "contiguous %Acontiguous_1 %Areshape_1\n"
-    "drop %Acontiguous\n",
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
@@ -70396,8 +74272,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
-    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
-    " %Aview_1 %Atranspose_1}"
+    "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
+    " %Aview_1 %Atranspose_1}}"
     "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
@@ -70436,9 +74312,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|transformer.\n~N|%Bh.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
-    "{!G<positions>}"
+    "<positions>"
     "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
-    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "view %Bto %Bwpe shape=[{GN}{!G1},S,$h]\n"
     "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
     "<causal>;%Bdrop|x|S\n",
     NULL},
@@ -70453,7 +74329,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n~l|%v\n"
     "<cached><repeat><attend>"
     "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
     "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
@@ -70474,7 +74350,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"gpt2_last",
     "&%Bln_f|%x|n|$h|\n"
     "view %Bview_1 %n shape=[N,S,$h]\n"
-    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "drop %Bview %Bwte{!G %Badd %Bunsqueeze} %Bwpe{G%Z}\n"
     "~E|%n \n~n|%Bview_1\n",
     NULL},
   /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
@@ -70489,7 +74365,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Aslice_2 %Aview_2 %Atranspose_2\n",
     NULL},
   {"rotated",
     "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
@@ -70506,7 +74382,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"phi3_o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
     "order %Aqkv_proj\n"
-    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "drop %n %Aqkv_proj<gone>\n"
     "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
     "add @add %x %y\n"
     "drop %Ao_proj\n"
@@ -70734,9 +74610,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cat %Aall %Aadd %Apassed dim=-1\n"
     "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
     "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
-    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "~q|%Aall\n~k|%Aall_1\n~l|%v\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q{!k %k}\n"
     "~y|%Adense\n;@post_attention_dropout|y|C\n",
     NULL},
   /* Z: attention and MLP side by side */
@@ -70757,7 +74633,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"neox_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
-    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    "drop %Bembed_in{!G %Badd %Bunsqueeze}{G%Z}{+ %e}<cosines>\n",
     NULL},
   /* Nemotron */
   {"nemotron_rotate",
@@ -70775,16 +74651,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|model.decoder.\n~N|%Blayers.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
-    "ones %Bones shape=[N,S]\n"
-    "cumsum %Bcumsum %Bones dim=1\n"
+    "{!Iones %Bones shape=[N,{GT}{!GS}]\n}"
+    "{!Gcumsum %Bcumsum %Bones dim=1\n"
     "mul %Bmul %Bcumsum %Bones\n"
     "sub %Bsub %Bmul scalar=1\n"
     "to %Bto %Bsub dtype=i64\n"
     "drop %Bcumsum\n"
     "slice %Bslice %Bto dim=0 colon=1\n"
     "slice %Bslice_1 %Bslice dim=1 colon=1\n"
-    "expand %Balias %Bslice_1 shape=[N,S]\n"
-    "add %Bembed_positions.add %Balias scalar=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n}"
+    "{G<positions><causal>}"
+    "add %Bembed_positions.add {G%Bunsqueeze}{!G%Balias} scalar=1\n"
     "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
     "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
     "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
@@ -70802,9 +74679,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "<cached><repeat><attend>"
+    "~l|%v\n"
+    "<cached>{kdrop %Ak_proj %Aview_1 %Av_proj %Aview_2\n}<repeat><attend>"
     "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "drop %n %Amul %Aview %q{!k %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v}\n"
     "~y|%Aout_proj\n;@dropout|y|C\n",
     NULL},
   {"opt_mlp",
@@ -70824,7 +74702,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"opt_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
     "order<each_layer>\n"
-    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    "drop %Bview %Bembed_tokens{!I %Bones}{!G %Bto %Balias}{G%Z} %Bembed_positions.embedding %F\n",
     NULL},
   {"opt_ordered",
     " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
@@ -70870,7 +74748,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "{e{!Gdrop{l %x}{_ %Aweights} %Adropout\n}{G{ldrop %x\n}}}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -70927,7 +74805,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
   "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
-      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>"
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -70935,7 +74813,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -70948,12 +74826,12 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", VRAM__HF_GEMMA3("")},
-  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma3_text", VRAM__HF_GEMMA3(""), 1, 0},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n"), 0, 0},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
-    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
-    "<last_norm>", 0, 0},
+    "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -70961,22 +74839,22 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~m|%n\n<gated><parallel_end>",
     "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
-    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 1, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
+    "drop{P %Aq_proj %Aview %q{!k %Ak_proj %Aview_1 %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
@@ -71000,7 +74878,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
     1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
-    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+    "<neox_attention><neox_mlp>", "<neox_last>", 1, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
     "<last_norm>", 1, 0},
@@ -71025,9 +74903,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
-    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
+    "<opt_attention><opt_mlp>", "<opt_last>", 1, 0},
 };
 /* clang-format on */
 
@@ -71125,9 +75003,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   /* the same, and the rest of the layer */
   {"experts",
     "~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
@@ -71136,40 +75014,42 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-  {"experts_one",
-    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-    "drop @mlp.experts.column\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-    "drop @mlp.experts.up\n"
-    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-    "drop @mlp.experts.mul @mlp.experts.column_1\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-    "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
-    "~x|@add_1\n",
+  {"batched_up",
+    "repeat_interleave %Mexperts.selected %v repeats=$t dim=0\n"
+    "reshape %Mexperts.ids %C shape=[N*S*$t]\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index %Mexperts.up %Mexperts.gate_up_proj %Mexperts.ids\n"
+    "unsqueeze %Mexperts.column %Mexperts.selected dim=-1\n"
+    "bmm %Mexperts.bmm %Mexperts.up %Mexperts.column\n"
+    "squeeze %Mexperts.squeeze %Mexperts.bmm dim=-1\n"
+    "drop %Mexperts.column\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.squeeze chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %a %Mexperts.chunk.0 %Mexperts.chunk.1 %Mexperts.squeeze %Mexperts.bmm\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"batched_down",
+    "index %Mexperts.down %Mexperts.down_proj %Mexperts.ids\n"
+    "drop %Mexperts.up\n"
+    "unsqueeze %Mexperts.column_1 %Mexperts.mul dim=-1\n"
+    "bmm %Mexperts.bmm_1 %Mexperts.down %Mexperts.column_1\n"
+    "squeeze %Mexperts.squeeze_1 %Mexperts.bmm_1 dim=-1\n"
+    "drop %Mexperts.mul %Mexperts.column_1\n"
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.reshape dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.squeeze_1 %Mexperts.unsqueeze\n"
+    "view %Mexperts.view %Mexperts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.ids %Mexperts.selected %Mexperts.down"
+    " %Mexperts.bmm_1 %Mexperts.squeeze_1 %Mexperts.mul_1\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  {"experts_up",
+    "{1<batched_up>}{!1<grouped><grouped_up>}",
+    NULL},
+  {"experts_down",
+    "{1<batched_down>}{!1<grouped_down><grouped_sum>}",
     NULL},
   /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
@@ -71216,7 +75096,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouping_experts",
     "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
-    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "<experts_up>order @mlp.gate.weight\n<experts_down>"
     "view @mlp.view_1 %o shape=[N,S,$h]\n"
     "drop @mlp.view\n"
     "<shared_experts>"
@@ -71394,9 +75274,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
     "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
     "<best_experts>~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
@@ -71414,24 +75294,24 @@ static const vram__hf_part vram__hf_expert_parts[] = {
    'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router><experts>}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<norm_1><rotary><norm_2><mixtral_router><experts>",
     "<last_norm>", 1, 2},
   {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
   {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
   {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 1, 0},
   {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 1, 8},
   {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 1, 4},
 };
 /* clang-format on */
 
@@ -71751,7 +75631,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{'p<latent_pairs>}{!'p<latent_halves>}"
-    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    "~v|%k\n~k|@self_attn.view_1\n~l|%c %v\n"
+    "<cached>cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
     "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
@@ -71806,20 +75687,20 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
   /* expand_kv, and attention */
   {"latent_attend",
-    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
-    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "linear @self_attn.kv_b_proj %K out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,%L,$n,$b]\n"
     "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
     "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
     "split_size_or_sections=$y,$f dim=-1\n"
-    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
-    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "expand @self_attn.expand %V shape=[N,$n,%L,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,%L,$d]\n"
     "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
     "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
     "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
     "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
     "drop @self_attn.k_nope\n"
     "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
-    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "@self_attn.value{w %s}{D dropout_p=%D}{!w{!1 is_causal=1}}\n"
     "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
     "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
     "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
@@ -71829,7 +75710,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
-    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
@@ -71839,7 +75720,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
 };
 /* clang-format on */
 
@@ -72588,7 +76469,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      $s $E $G $U                       experts: their shared width, groups of them
      $l $I $L $P $o $x $*              mixers
      $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
-   and of a generation (hf_generate.c): $F $M $T $W $s $w
+   and of a generation (hf_generate.c): $F $M $T $W $8 $w
 
    Names
      %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles
@@ -72969,6 +76850,7 @@ static const char *vram__hf_rename(vram__hf_pen *w, const char *s) {
    Letters of hf_text.c, and
      %I %K %V   the tokens, a layer's keys and values
      %L %P      tokens that a layer's keys have; those of its cache before the step
+     %O %G %Q   of a cache: its heads, their width of keys, of values
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
@@ -72994,10 +76876,9 @@ static const char vram__hf_lines_given[] =
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
-  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
-/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+/* sdpa_mask, and eager_mask (e), which makes numbers of it: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
    is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
@@ -73039,49 +76920,54 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
-  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
-  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
-  "drop %p.batch %p.head %p.q %p.kv\n}}"
-  "{Idrop %p.padding{p %p.padded}\n}";
+  "zeros %p{e.bool} shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv{e{p %p.padded}}\n}"
+  "{!Iexpand {e%p.bool}{!e%w} {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}"
+  "{ezeros %p.zeros shape=[] dtype=model\n"
+  "where %p %p.bool %p.zeros scalar=1\n"
+  "{!Idrop {!a%p.causal}{a%p.and_2}\n}}}"
+  "{Idrop %p.padding{p{!e %p.padded}}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
   "{ycache %Awindow shape=[] dtype=i64\n"
   "store %Awindow\n}"
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "cat %Ak_all %Ak_cache %k dim=2\n"
   "{!ystore %Ak_cache %Ak_all\n}"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "cat %Av_all %Av_cache %v dim=2\n"
   "{!ystore %Av_cache %Av_all\n}"
   "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
   "slice %Av_kept %Av_all dim=2 start=-$W\n}"
   "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
-  "drop %k %l\n";
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
 
-/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "store %Ak_cache\n"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "store %Av_cache\n"
   "cache %Alength shape=[] dtype=i64\n"
   "store %Alength\n"
-  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "{!0{!xarange %Arange shape=[S] dtype=i64\n"
   "add %Aposition %Arange scalar=1\n"
   "drop %Arange\n"
   "drop %Aposition\n}}"
-  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "{0empty %Ak_new shape=[N,%O,%P,%G] dtype=model\n"
+  "empty %Av_new shape=[N,%O,%P,%Q] dtype=model\n"
   "empty %Alast shape=[1] dtype=i64\n"
   "drop %Ak_new %Av_new %Alast\n}"
   "{!xdrop %k %l\n}"
+  "{!x~K|%Ak_cache\n~V|%Av_cache\n}"
   "{x~K|%k\n~V|%v\n}"
   "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
-  "slice %Av_cut %Av_cache dim=2 end=S\n}";
+  "slice %Av_cut %Av_cache dim=2 end=S\n~K|%Ak_cut\n~V|%Av_cut\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
@@ -73185,8 +77071,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   const int is_long = part == VRAM__HF_PROMPT &&
                       (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
   m.slides = slides;
-  m.is_made = w->size.is_padded;
+  m.is_made = w->size.is_padded || w->size.is_eager;
   m.looks = 0;
+  if (w->size.is_eager)
+    return m;
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
@@ -73197,7 +77085,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
 
 /* Columns of a mask: keys of such a layer. */
 static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
-  const int is_short = slides && vram__hf_has_window(w);
+  int is_short;
+  slides |=
+      !w->c.full_layers; /* get_mask_sizes asks the first layer if there is none of the kind */
+  is_short = slides && vram__hf_has_window(w);
   *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
   *vram__hf_number_of(w, 'w') = w->c.window;
   if (!vram__hf_static(w))
@@ -73243,13 +77134,14 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
-   made, one for each sequence, none where there is one sequence; then the views go. */
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a
+   static cache copies are made, one for each sequence, none where there is one sequence; then the
+   views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
     const int slides = i & 1;
-    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+    if (w->size.is_padded || w->size.is_eager || !vram__hf_asks(w, slides) ||
         !vram__hf_mask_of(w, slides, part).is_made)
       continue;
     vram__hf_name_mask(w, slides, next);
@@ -73274,17 +77166,23 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {
-    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
-    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
-    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
-    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
-    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
-    {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+                         {"olmo2", {0, 1, 1, 0}},       {"glm", {0, 3, 1, 0}},
+                         {"glm4", {0, 3, 1, 0}},        {"ernie4_5", {1, 1, 1, 0}},
+                         {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+                         {"cohere", {1, 1, 1, 0}},      {"cohere2", {1, 1, 1, 0}},
+                         {"smollm3", {1, 1, 1, 0}},     {"gemma2", {1, 1, 1, 0}},
+                         {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+                         {"olmo3", {0, 1, 1, 0}},       {"opt", {1, 1, 1, 0}},
+                         {"olmoe", {0, 1, 1, 0}},       {"glm4_moe", {0, 0, 0, 0}},
+                         {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+                         {"qwen2_moe", {0, 0, 0, 0}},   {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
-  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char line[] = "cache special_$# shape=[$8] dtype=i64\nstore special_$#\n";
   static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
                                     "decoder_start_token_id"};
   uint32_t i, k = 0;
@@ -73301,7 +77199,7 @@ static void vram__hf_special(vram__hf_pen *w) {
       *vram__hf_flag_of(w, 'E') = many != 0;
     if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
       *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
-    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '8') = many;
     *vram__hf_number_of(w, '#') = i;
     if (many)
       vram__hf_say(w, NULL, line, "");
@@ -73319,17 +77217,17 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
     vram__hf_columns(w, 'U', slides, w->part);
     vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
     if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype={emodel}{!ebool}\n", "");
     else if (vram__hf_static(w))
       vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
     if (!vram__hf_static(w) || !w->part)
       vram__hf_say_mask(w, slides, w->part, 0);
     if (m.is_made && !vram__hf_static(w))
       vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                   : w->size.is_padded         ? " sliding_mask"
-                                               : " sliding_mask.and_2 sliding_mask");
+                   !slides                                 ? " mask"
+                   : *vram__hf_name_of(w, 'Z')             ? " mask sliding_mask"
+                   : w->size.is_padded || w->size.is_eager ? " sliding_mask"
+                                                           : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
     vram__hf_copy_masks(w, w->part, 0);
@@ -73342,13 +77240,14 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
 }
 
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
-  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
   w->part = part;
   *vram__hf_flag_of(w, 'G') = 1;
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
   *vram__hf_flag_of(w, 'I') = w->size.is_padded;
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -73358,6 +77257,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_say(w, NULL, "decode\n", "");
   if (part)
     vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  *vram__hf_flag_of(w, 'c') = (uint8_t)vram__hf_static(w);
   vram__hf_say(w, NULL, dims, "");
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
@@ -73374,13 +77274,16 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
   const int is_cut = is_static && !is_one && !m.is_made && !is_over;
   vram__hf_columns(w, 'L', slides, w->part);
+  if (is_cut)
+    vram__hf_set(w, 'L', "S");
   if (is_static)
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
-  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -73388,7 +77291,7 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
                               w->part != VRAM__HF_TOKEN;
-  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, '0') = is_static && is_window && w->part == VRAM__HF_FULL;
   *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
   *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
 }
@@ -73569,6 +77472,15 @@ static void vram__hf_optional(vram__hf_pen *w) {
   }
 }
 
+/* Is attention written out in a generation? The caller says it, the file, or a family that has no
+   other. */
+static int vram__hf_attends_eagerly(vram__hf_pen *w) {
+  const vram_file_value *const v = vram__hf_word(w, "attn_implementation");
+  if (v && !vram__hf_is_word(v, "eager") && !vram__hf_is_word(v, "sdpa"))
+    vram__hf_refuse(w, "a kind of attention whose lines are not known: ", "attn_implementation");
+  return w->size.is_eager || *vram__hf_flag_of(w, 'e') || (v && vram__hf_is_word(v, "eager"));
+}
+
 /* Settings that decide what is computed, and of which only one is known. */
 static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
@@ -73725,6 +77637,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
+  if (w->size.is_eager) /* what a layer's function has a name of until it ends */
+    vram__hf_say(w, NULL, "drop %Aweights\n", "");
 }
 
 static uint64_t vram__hf_tokens(const vram__hf *h) {
@@ -73764,6 +77678,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_optional(w);
   vram__hf_settings(w);
   w->size = *sizes;
+  w->size.is_eager = sizes->cache && vram__hf_attends_eagerly(w);
   vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
@@ -73777,6 +77692,8 @@ static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
+    vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
   else if (w->c.sliding_layers && w->c.window < 2)
@@ -73791,8 +77708,9 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
   uint64_t i;
   vram__hf_set(w, 'J', w->c.family);
   vram__hf_set(w, 'D', dtype);
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   vram__hf_say(w, NULL,
-               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "# config.json of transformers, attention {eeager}{!esdpa}, generate(), greedy\n"
                "model %J dtype=%D\n",
                "");
   for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {
@@ -73916,12 +77834,7 @@ static const char vram__video_norm[] =
 
 /* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
 static const char vram__video_rms[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "%3\n"
   "drop %1.mean\n";
 
@@ -74656,14 +78569,18 @@ static const char vram__denoiser_continuous[] =
   "add %1.add_1 %1.mul %1.slice_3\n"
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
-/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__denoiser_rms[] =
+/* What RMSNorms begin with: path, of what */
+static const char vram__denoiser_mean_square[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
   "add %1.add %1.mean scalar=1\n"
   "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "mul %1.mul %2 %1.rsqrt\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[%3]\n"
   "%5"
@@ -74672,12 +78589,7 @@ static const char vram__denoiser_rms[] =
 
 /* T5LayerNorm: path, of what */
 static const char vram__denoiser_t5_norm[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[$c]\n"
   "mul %1.mul_1 %1.weight %1.to_1\n";
@@ -74867,7 +78779,7 @@ static const char vram__sd3_second[] =
 
 static const vram__hf_part vram__denoiser_parts[] = {
 {"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
-      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"mean_square", vram__denoiser_mean_square, NULL}, {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
       {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
       {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
       {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},
@@ -77228,6 +81140,7 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 /* hparams.c */
 VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN int vram__llama_is_whole(uint32_t kind);
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 
@@ -77445,6 +81358,11 @@ VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char
   return vram_file_get(l->file, name, n);
 }
 
+/* Is a value, or each of an array, a uint64_t or int64_t: a number or a flag? */
+VRAM__FN int vram__llama_is_whole(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL;
+}
+
 /* 0: missing, or no number. */
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
   const vram_file_value *const v = vram__llama_get(l, key);
@@ -77469,8 +81387,75 @@ static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const
 
 /* 0: no whole number from 0 to 2^31 - 1. */
 static int vram__llama_is_count(uint32_t kind, uint64_t u) {
-  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
-         u <= INT32_MAX;
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT) && u <= INT32_MAX;
+}
+
+/* Keys that are read by their values alone: of what kind they must be. llama.cpp stops at a key of
+   another type, too (llama-model-loader.cpp, GGUFMeta::GKV::get_kv), if its architecture has it. */
+typedef enum vram__llama_kind {
+  VRAM__LLAMA_FLAG,
+  VRAM__LLAMA_COUNT,
+  VRAM__LLAMA_FLOAT,
+  VRAM__LLAMA_FLOATS /* of each layer, or one for all */
+} vram__llama_kind;
+
+static const struct {
+  const char *key;
+  vram__llama_kind kind;
+} vram__llama_kinds[] = {
+    {"attention.causal", VRAM__LLAMA_FLAG},
+    {"use_parallel_residual", VRAM__LLAMA_FLAG},
+    {"swin_norm", VRAM__LLAMA_FLAG},
+    {"rope.scaling.finetuned", VRAM__LLAMA_FLAG},
+    {"expert_weights_norm", VRAM__LLAMA_FLAG},
+    {"ssm.dt_b_c_rms", VRAM__LLAMA_FLAG},
+    {"pooling_type", VRAM__LLAMA_COUNT},
+    {"classifier.pooling_type", VRAM__LLAMA_COUNT},
+    {"n_deepstack_layers", VRAM__LLAMA_COUNT},
+    {"leading_dense_block_count", VRAM__LLAMA_COUNT},
+    {"attention.indexer.top_k", VRAM__LLAMA_COUNT},
+    {"experts_per_group", VRAM__LLAMA_COUNT},
+    {"rescale_every_n_layers", VRAM__LLAMA_COUNT},
+    {"num_loops", VRAM__LLAMA_COUNT},
+    {"attention.max_alibi_bias", VRAM__LLAMA_FLOAT},
+    {"attention.clamp_kqv", VRAM__LLAMA_FLOAT},
+    {"attention.temperature_scale", VRAM__LLAMA_FLOAT},
+    {"attention.value_scale", VRAM__LLAMA_FLOAT},
+    {"attention.layer_norm_rms_epsilon", VRAM__LLAMA_FLOAT},
+    {"residual_scale", VRAM__LLAMA_FLOAT},
+    {"embedding_scale", VRAM__LLAMA_FLOAT},
+    {"expert_weights_scale", VRAM__LLAMA_FLOAT},
+    {"swiglu_clamp_exp", VRAM__LLAMA_FLOATS},
+    {"swiglu_clamp_shexp", VRAM__LLAMA_FLOATS},
+};
+
+static int vram__llama_is_kind(const vram_file_value *v, vram__llama_kind kind) {
+  switch (kind) {
+  case VRAM__LLAMA_FLAG:
+    return v->kind == VRAM_VALUE_BOOL;
+  case VRAM__LLAMA_COUNT:
+    return vram__llama_is_count(v->kind, v->number.u);
+  case VRAM__LLAMA_FLOATS:
+    if (v->kind == VRAM_VALUE_ARRAY)
+      return v->of == VRAM_VALUE_FLOAT;
+    /* fall through */
+  default:
+    return v->kind == VRAM_VALUE_FLOAT;
+  }
+}
+
+static vram_result vram__llama_check_kinds(const vram__llama *l, vram_error *e) {
+  static const char *const expected[] = {
+      "': true or false is expected", "': a number from 0 to 2^31-1 is expected",
+      "': a floating-point number is expected", "': floating-point numbers are expected"};
+  size_t i;
+  for (i = 0; i < sizeof vram__llama_kinds / sizeof *vram__llama_kinds; i++) {
+    const char *const key = vram__llama_kinds[i].key;
+    const vram_file_value *const v = vram__llama_get(l, key);
+    if (v && !vram__llama_is_kind(v, vram__llama_kinds[i].kind))
+      return vram__llama_refuse(l, e, key, expected[vram__llama_kinds[i].kind]);
+  }
+  return VRAM_OK;
 }
 
 /* What the file does not have stays as it is. */
@@ -77485,21 +81470,22 @@ static vram_result vram__llama_number(const vram__llama *l, const char *key, uin
   return VRAM_OK;
 }
 
-/* A number of each layer, into what lies at `offset` in each. */
-static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+/* A number of each layer, or a flag, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset, int is_flag,
                                     vram_error *e) {
   const vram_file_value *const v = vram__llama_get(l, key);
   const uint64_t *many;
-  uint32_t i;
+  uint32_t i, kind;
   if (!v)
     return VRAM_OK;
   many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  kind = many ? v->of : v->kind;
   if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   for (i = 0; i < l->n_layer; i++) {
     const uint64_t u = many ? many[i] : v->number.u;
     const uint32_t n = (uint32_t)u;
-    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+    if (!vram__llama_is_count(kind, u) && !(kind == VRAM_VALUE_BOOL && (is_flag || many)))
       return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
     vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
   }
@@ -77615,7 +81601,7 @@ static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
     l->n_swa = 0;
     return VRAM_OK;
   }
-  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+  if (is_each && (!v->array || v->count < l->n_layer || !vram__llama_is_whole(v->of)))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   if (!is_each && vram__llama_number(l, key, &period, e))
     return VRAM_ERR_VALUE;
@@ -77694,13 +81680,14 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   static const char output[] = "output.weight";
   const vram_file_value *causal;
   uint32_t i;
-  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
-      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
+  if (vram__llama_begin(l, e) || vram__llama_check_kinds(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), 0, e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), 0, e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
-  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), 0,
+                       e) ||
       vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
     return VRAM_ERR_VALUE;
   l->n_layer_kv = l->n_layer - l->n_layer_nextn;
@@ -77714,7 +81701,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
     l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
   if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
       vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
-                       e))
+                       1, e))
     return VRAM_ERR_VALUE;
   for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
     l->layer[i].is_nextn = 1;
@@ -77933,10 +81920,9 @@ VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
   const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
   if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
     return 1;
-  if (v && v->kind == VRAM_VALUE_ARRAY)
-    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
-           ((const uint64_t *)v->array)[i] != 0;
-  if (v)
+  if (v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of))
+    return !v->array || i >= v->count || ((const uint64_t *)v->array)[i] != 0;
+  if (v && vram__llama_is_whole(v->kind))
     return v->number.u != 0;
   return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }
@@ -78946,7 +82932,7 @@ typedef struct vram__graph {
   uint32_t nnode, norder, cap;
   uint32_t nbuffer;       /* the host is the last */
   uint8_t is_pipeline;    /* several batches at a time */
-  uint8_t is_full;        /* the memory was too small, or a layer is none that is built */
+  uint8_t is_given_up;    /* the memory was too small, or a layer is none that is built */
   vram__graph_heap *heap; /* nbuffer of them */
 } vram__graph;
 
@@ -79070,6 +83056,9 @@ VRAM__FN int32_t vram__build_bias(vram__build *b, int32_t a, const char *name);
 VRAM__FN int32_t vram__build_linear(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_norm(vram__build *b, int32_t a, const char *name, const char *bias);
 VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x);
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z);
+VRAM__FN uint64_t vram__build_each(const vram__build *b);
 VRAM__FN int32_t vram__build_rope(vram__build *b, int32_t a);
 
 /* graph_attention.c */
@@ -79249,10 +83238,13 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
 
 static int vram__graph_place_node(vram__graph *g, int32_t i) {
   vram__graph_node *n = g->node + i;
-  vram__graph_heap *h = g->heap + n->buffer;
+  vram__graph_heap *h;
   int32_t from;
   if (n->view >= 0 || (n->flags & (VRAM__NODE_FOREIGN | VRAM__NODE_IS_PLACED)))
     return 1;
+  if (n->buffer < 0)
+    return 0; /* of nothing that has a place: a layer without its weights */
+  h = g->heap + n->buffer;
   n->flags |= VRAM__NODE_IS_PLACED;
   from = vram__graph_taken_over(g, n);
   if (from >= 0) {
@@ -79377,7 +83369,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   vram__graph_node *n = g->node + g->nnode;
   const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return -1;
   }
   *n = *from;
@@ -79415,7 +83407,7 @@ static int32_t vram__split_copy(vram__split *s, int32_t i) {
   if (c >= 0)
     return c;
   if (s->ninput == sizeof s->input / sizeof *s->input) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return i;
   }
   c = vram__graph_append(g, i, s->buffer, flags);
@@ -79519,7 +83511,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
-  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+  for (uint32_t i = 0; i < g->norder && !g->is_given_up; i++) {
     vram__graph_node *n = g->node + g->order[i];
     if (vram__graph_is_view(n))
       continue;
@@ -79550,7 +83542,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   vram__graph *g = b->g;
   vram__graph_node *n = g->node + g->nnode;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
@@ -79569,7 +83561,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   if (source < 0)
     return;
   if (n->nsource == VRAM__GRAPH_SOURCES)
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   else
     n->source[n->nsource++] = source;
 }
@@ -79578,7 +83570,7 @@ static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
   int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
-    g->is_full = 1;
+    g->is_given_up = 1;
   else if (is_input)
     g->input[g->ninput++] = node;
   else
@@ -79873,6 +83865,23 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   return i;
 }
 
+/* These rows in the last layer, unless the architecture takes them behind it or takes none: of one,
+   two or three tensors. */
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z) {
+  if (!is_last ||
+      (b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL)))
+    return;
+  *x = vram__build_rows_of(b, *x);
+  if (y)
+    *y = vram__build_rows_of(b, *y);
+  if (z)
+    *z = vram__build_rows_of(b, *z);
+}
+
+/* Tokens of each sequence. */
+VRAM__FN uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
+
 /* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {
   const vram_file_tensor *t = vram__build_global(b, "rope_freqs.weight");
@@ -80052,7 +84061,7 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   if (vram__llama_is_quantised(type))
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   vram__build_at(b, i)->bytes =
       vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
@@ -80367,7 +84376,7 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
   int32_t i;
   a.k = a.v = a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight"))
-    b->g->is_full = 1; /* all in one: not built */
+    b->g->is_given_up = 1; /* all in one: not built */
   i = vram__build_linear(b, x, "attn_q.weight", NULL);
   a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
   if (y->cache >= 0) {
@@ -80442,7 +84451,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   int32_t all, kv, k;
   a.gate = -1;
   if (turned > y->head_k)
-    b->g->is_full = 1; /* more positions than a head has elements */
+    b->g->is_given_up = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);
@@ -80713,7 +84722,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   if (up < 0) {
-    b->g->is_full = 1; /* a router without experts */
+    b->g->is_given_up = 1; /* a router without experts */
     return x;
   }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
@@ -80725,7 +84734,7 @@ static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
                                 const vram__build_experts *e) {
   const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
   if (i < 0)
-    b->g->is_full = 1; /* experts without one */
+    b->g->is_given_up = 1; /* experts without one */
   return i < 0 ? x : i;
 }
 
@@ -80791,7 +84800,7 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
       "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
   const double each = vram__llama_real(b->m, "experts_per_group");
   if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
-    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+    b->g->is_given_up = 1; /* fewer groups than are chosen: no graph of this kind */
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 
@@ -80881,7 +84890,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
 
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
-  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = vram__build_each(b);
   int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
@@ -80895,7 +84904,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
@@ -80921,7 +84930,7 @@ typedef struct vram__build_scanned {
 
 /* The scan's outputs, behind them the states, which are stored. */
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
-  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t inner = b->m->ssm_d_inner, tokens = vram__build_each(b);
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
   const uint64_t outputs =
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
@@ -80960,7 +84969,7 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
-  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+  return vram__build_view(b, a, width, vram__build_each(b), b->m->n_seq);
 }
 
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
@@ -80999,7 +85008,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.x = vram__build_slice(b, x, inner);
   s.b = vram__build_slice(b, x, shared);
   s.c = vram__build_slice(b, x, shared);
-  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, vram__build_each(b), b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
   s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
@@ -81013,7 +85022,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
 /* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
 VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
-  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const uint64_t head = heads ? inner / heads : 0, each = vram__build_each(b);
   const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
   int32_t all, z;
   vram__build_scanned s;
@@ -81047,8 +85056,7 @@ VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last
   i = vram__build_map(b, i,
                       vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
   x = vram__build_map(b, i, x);
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
   return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
@@ -81062,7 +85070,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   x = vram__build_slice(b, all, width);
   i = vram__build_map(b, vram__build_slice(b, all, width), x);
   i = vram__build_columns(b, i, b->m->shortconv_l_cache);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "shortconv.conv.weight"));
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);
@@ -81077,8 +85085,6 @@ typedef struct vram__build_net {
   int32_t q, k, v, gate, beta, state;
   uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
 } vram__build_net;
-
-static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
 
 /* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
    stored. */
@@ -81146,7 +85152,7 @@ VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
   n.width = b->m->ssm_d_state;
   n.heads = heads;
   if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
-    b->g->is_full = 1; /* the older form of qwen3next */
+    b->g->is_given_up = 1; /* the older form of qwen3next */
   vram__build_expand(b, x);
   all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
   all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);
@@ -81256,7 +85262,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 static int32_t vram__build_own(vram__build *b, int32_t x) {
   uint64_t width;
   if (b->each_layer < 0) {
-    b->g->is_full = 1; /* gemma3n without them */
+    b->g->is_given_up = 1; /* gemma3n without them */
     return x;
   }
   width = vram__build_at(b, b->each_layer)->ne[0];
@@ -81431,15 +85437,13 @@ VRAM__FN int32_t vram__build_gemma3n(vram__build *b, int32_t x, int is_last) {
    (llama.cpp: src/models/rwkv6-base.cpp, rwkv7-base.cpp, rwkv6.cpp, rwkv7.cpp, rwkv6qwen2.cpp,
    arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
 
-static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* All tokens in a row, and apart by sequence. */
 static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
   return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
-  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_each(b), b->m->n_seq);
 }
 
 static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
@@ -81448,7 +85452,7 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
-  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const uint64_t width = b->m->n_embd, each = vram__build_each(b);
   const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
   const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
   vram__build_at(b, others)->bytes =
@@ -81684,11 +85688,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   x = vram__build_in_a_row(b, x);
   i = vram__build_in_a_row(b, i);
   before = vram__build_in_a_row(b, before);
-  if (is_last) {
-    x = vram__build_rows_of(b, x);
-    i = vram__build_rows_of(b, i);
-    before = vram__build_rows_of(b, before);
-  }
+  vram__build_last_rows(b, is_last, &x, &i, &before);
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
@@ -81706,8 +85706,7 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
   vram__build_foreign(b, vram__build_last_token(b, norm), -1);
   x = vram__build_in_a_row(b, vram__build_map(b, i, x));
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
 }
@@ -81748,7 +85747,7 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
   if (!head || c + 1 != (int32_t)b->m->ncache) {
-    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    b->g->is_given_up = 1; /* no cache of an indexer, or not behind that of the layer */
     return;
   }
   heads = vram__build_width(t) / head;
@@ -81822,7 +85821,7 @@ static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
     b->il = il;
   }
   if (!t) {
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
     return b->buckets;
   }
   if (b->buckets < 0)
@@ -81858,10 +85857,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
 }
 
 static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
@@ -81895,10 +85891,7 @@ VRAM__FN int32_t vram__build_t5_encoder(vram__build *b, int32_t x, int is_last) 
 /* bert: norms behind the sums. */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
   if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
@@ -81914,10 +85907,7 @@ VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
 /* arctic: a dense feed-forward behind attention, experts beside both. */
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
   dense = vram__build_map(b, dense, i);
@@ -81936,10 +85926,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   }
   if (!y->n_ff)
     return before;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (y->n_head)
     i = vram__build_map(b, i, x);
   x = i;
@@ -81950,10 +85937,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
 /* grovemoe: experts, and of what they make those of their groups, by the same logits. */
 VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
   logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
@@ -81969,10 +85953,7 @@ VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
   const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
   const int is_after = v && v->number.u;
   int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (is_after)
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
   x = vram__build_map(b, i, x);
@@ -82063,7 +86044,7 @@ static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) 
     return i;
   }
   if (rows != b->tokens)
-    b->g->is_full = 1; /* llama.cpp stops */
+    b->g->is_given_up = 1; /* llama.cpp stops */
   i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
   i = vram__build_node(b, width, b->m->n_seq, 1, i);
   vram__build_source(b, i,
@@ -82192,6 +86173,46 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
   return len > n && vram__text_equal(name + len - n, with, n);
 }
 
+/* Weights that only some architectures have: what their names begin with, and who has them, a space
+   behind each. Of the others each may be anywhere: with one that its layer does not take, llama.cpp
+   loads no file ("wrong number of tensors"). */
+static const struct {
+  const char *begins, *has;
+} vram__known_of[] = {
+    {"time_mix_", "rwkv6 rwkv6qwen2 rwkv7 arwkv7 "},
+    {"channel_mix_", "rwkv6 rwkv7 "},
+    {"altup_", "gemma3n "},
+    {"laurel_", "gemma3n "},
+    {"vis_", "cogvlm "},
+    {"cross_attn_", "t5 "},
+    {"shortconv.", "lfm2 lfm2moe "},
+    {"ffn_latent_", "nemotron_h_moe "},
+    {"indexer.", "deepseek32 glm-dsa "},
+    {"ssm_ba", "qwen3next "},
+    {"ssm_f_", "kimi-linear "},
+    {"ssm_g_", "kimi-linear "},
+    {"ssm_", "falcon-h1 qwen3next qwen35 qwen35moe plamo2 mamba mamba2 jamba nemotron_h"
+             " nemotron_h_moe granitehybrid kimi-linear "},
+};
+
+static int vram__known_is_of(const vram__llama *m, const char *name, uint32_t len) {
+  for (size_t i = 0; i < sizeof vram__known_of / sizeof *vram__known_of; i++) {
+    const char *at = vram__known_of[i].has;
+    const uint32_t n = vram__text_len(vram__known_of[i].begins);
+    if (len < n || !vram__text_equal(name, vram__known_of[i].begins, n))
+      continue;
+    for (; *at; at++) {
+      const char *const word = at;
+      while (*at != ' ')
+        at++;
+      if ((uint32_t)(at - word) == m->arch_len && vram__text_equal(word, m->arch, m->arch_len))
+        return 1;
+    }
+    return 0;
+  }
+  return 1;
+}
+
 /* "blk.N.NAME", N below that of the layers that are computed. */
 static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
@@ -82210,6 +86231,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
     return 1;
   name += i + 1;
   len = len > i + 1 ? len - i - 1 : 0;
+  if (!vram__known_is_of(m, name, len))
+    return 0;
   if (vram__known_ends(name, len, ".weight"))
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))
@@ -82274,18 +86297,13 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
-/* Are output rows chosen in the last layer, and not behind it? */
-static int vram__build_has_rows(const vram__build *b) {
-  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
-}
-
 /* What makes one token of others: attention, or a state. */
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->layer[m->layer[b->il].reads].cache < 0) {
-    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    b->g->is_given_up = 1; /* a feed-forward's layer without its matrices */
     return x;
   }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
@@ -82330,7 +86348,7 @@ static vram__build_norms vram__build_norms_of(vram__build *b) {
     n.forward = after;
     n.forward_bias = "";
     if (!vram__build_weight(b, after))
-      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+      b->g->is_given_up = 1; /* no layer of this kind: feed-forward without a norm */
   }
   return n;
 }
@@ -82354,11 +86372,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
   if (b->flags & VRAM__BUILD_ROWS_AFTER)
     i = vram__build_norm(b, i, n.mixed, NULL);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
-  }
+  vram__build_last_rows(b, is_last, &i, &x, logits >= 0 ? &logits : NULL);
   if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
     i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
@@ -82380,11 +86394,7 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    norm = vram__build_rows_of(b, norm);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, &norm);
   norm = vram__build_forward(b, norm, -1);
   if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
     return vram__build_map(b, vram__build_map(b, i, norm), x);
@@ -82400,10 +86410,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
   if (!parallel || !parallel->number.u)
     return vram__build_plain(b, x, is_last);
   i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
@@ -82414,10 +86421,7 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
   i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   return vram__build_map(b, i, x);
 }
 
@@ -82683,7 +86687,7 @@ static void vram__build_all(vram__build *b) {
   vram__build_each_layer(b, x);
   if (b->flags & VRAM__BUILD_STREAMED)
     x = vram__build_streams_begin(b, x);
-  for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
+  for (b->il = 0; b->il < n && !b->g->is_given_up; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
@@ -82738,7 +86742,9 @@ static int vram__build_is_moved(const vram__llama *m) {
 /* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
 static int vram__build_has_sections(const vram__llama *m) {
   const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
-  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of)
+                           ? (const uint64_t *)v->array
+                           : NULL;
   return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
@@ -82846,7 +86852,7 @@ VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) 
     return;
   b.tokens = b.outputs = m->n_seq;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return;
   vram__graph_spread(g);
   for (uint32_t i = 0; i < g->norder; i++) {
@@ -82866,10 +86872,10 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);
@@ -83230,6 +87236,7 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what);
 VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
 VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size);
 
 /* onnx_fold.c */
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);
@@ -85311,7 +89318,7 @@ static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onn
 }
 
 /* A place within 0 and size, from the end if it is negative. */
-static int64_t vram__onnx_place(int64_t at, int64_t size) {
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size) {
   at = at < 0 ? (at < -size ? 0 : at + size) : at;
   return at > size ? size : at;
 }
@@ -86338,11 +90345,6 @@ typedef struct vram__tflite_cut { /* of an axis */
   int is_one; /* the axis goes */
 } vram__tflite_cut;
 
-static int64_t vram__tflite_place(int64_t at, int64_t size) {
-  at = at < 0 ? (at < -size ? 0 : at + size) : at;
-  return at > size ? size : at;
-}
-
 /* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
 static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
                              int is_first, vram__tflite_cut *c) {
@@ -86362,12 +90364,12 @@ static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_v
     return vram__onnx_refuse(m, "axes that the mask adds");
   for (i = 0; i < x->d->ndim; i++) {
     const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
-    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__onnx_place(list[0][i], size);
     c[i].end = size;
     c[i].step = strided && i < n[0] ? list[2][i] : 1;
     c[i].is_one = i < n[0] && ones >> i & 1;
     if (i < n[0] && strided && !(ends >> i & 1))
-      c[i].end = vram__tflite_place(list[1][i], size);
+      c[i].end = vram__onnx_place(list[1][i], size);
     else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
       c[i].end = c[i].start + list[1][i];
     if (c[i].step < 1)
@@ -87183,7 +91185,7 @@ static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t c
     vram__text_putu(to, cap, n, m->f->tensor_bytes);
     vram__text_puts(to, cap, n, " bytes of constants\n");
   }
-  if (graphs && graphs->number.u > 1) {
+  if (graphs && graphs->kind == VRAM_VALUE_UINT && graphs->number.u > 1) {
     vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
     vram__text_putu(to, cap, n, graphs->number.u - 1);
     vram__text_puts(to, cap, n, "\n");

@@ -391,5 +391,5 @@ grep -q '"value":2,' $work/fit && ok || bad "fit --generate --solve new: $(cat $
 wrong 2 "no generation to solve for" ./vram fit gpt2 --solve new --budget 1GiB
 wrong 2 "generate solves for batch, prompt or new" ./vram fit tests/golden/generate/bart.vram --generate prompt=4,new=2 --solve dim:N --budget 1GiB
 wrong 2 "not a generation 'prompt=4,new=2,cache=slow'" ./vram estimate tests/golden/generate/llama.json --generate prompt=4,new=2,cache=slow
-wrong 2 "cache= and padded= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
+wrong 2 "cache=, padded= and attn= are for a config.json" ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=4,new=2,padded=1
 wrong 2 "a text without cache lines cannot generate" ./vram estimate gpt2 --generate prompt=4,new=2

@@ -18,6 +18,14 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
+refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
+refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
+refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
+refuse_parallel "pp with another strategy than ddp is not played yet" $stages --parallel pp=2+fsdp2=2
+refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
 refuse_parallel "offload_optimizer 'nvme' (expected cpu or none)" $tiny --parallel ds2=4,offload_optimizer=nvme
 refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --parallel ds3=4,round_robin_gradients=1
 refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
@@ -27,3 +35,11 @@ resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16
 refuse_parallel "fully_shard is played without GradScaler" $tiny --parallel fsdp2=4 --amp fp16
+refuse_parallel "shape (layers.0.attention.view): [2,128,4,64] is invalid for input of size 22016" $tiny --parallel tp=3
+refuse_parallel "a sequence that the ranks do not divide" tests/golden/parallel/odd.vram --train adamw --parallel tp=4,sp=1
+refuse_parallel "tensor parallelism knows no layer of this model" $resnet --parallel tp=2
+refuse_parallel "several weights in one" tests/golden/parallel/gpt2.vram --train adamw --parallel tp=2
+refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
+refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
+refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3
+refuse_parallel "expert parallelism knows no experts in this model" $tiny --parallel ep=2

@@ -105,6 +105,15 @@ sed 's/"sample_size": [0-9]*/"sample_size": [16, 24]/' $golden/tiny-sd/unet/conf
 ./vram estimate $work/sd --json >$work/json
 if grep -q '"height":64,"width":96,' $work/json; then ok; else bad "a list of sides: $(cat $work/json)"; fi
 
+# a budget above what is requested at most, between that and what is at least, below both
+for line in 49021160:true:0 49021159:null:0 48700768:null:0 48700767:false:3; do
+  IFS=: read -r budget fits status <<EOF
+$line
+EOF
+  ./vram estimate $golden/tiny-sd --budget ${budget}B --json >$work/json
+  if [ $? = $status ] && grep -q "\"fits\":$fits,\"budget_bytes\":$budget}" $work/json; then ok; else bad "a budget of $budget: $(cat $work/json)"; fi
+done
+
 # only a VAE, and no denoiser that is known; with slices it decodes one image after the other: what
 # diffusers 0.42 had allocated at its peak beside the parameters, for latents of [4,4,16,16]
 mkdir -p $work/alone/vae

@@ -31,12 +31,6 @@ static void put_text(const char *text) {
   put_u64(strlen(text));
   put(text, strlen(text));
 }
-static void put_number(const char *key, uint64_t v) {
-  put_text(key);
-  put_u32(10);
-  put_u64(v);
-}
-
 static uint64_t ntensor, nkey, data;
 static uint8_t table[HEADER / 2];
 static uint64_t table_bytes;
@@ -50,8 +44,48 @@ static void begin(const char *arch) {
   put_text(arch);
 }
 
+/* Of which type llama.cpp expects it: a flag, a float, or a number. */
+static uint32_t type_of(const char *name) {
+  static const char *const flags[] = {".attention.causal",    ".use_parallel_residual",
+                                      ".swin_norm",           ".rope.scaling.finetuned",
+                                      ".expert_weights_norm", ".ssm.dt_b_c_rms"};
+  static const char *const floats[] = {".attention.max_alibi_bias",
+                                       ".attention.clamp_kqv",
+                                       ".attention.temperature_scale",
+                                       ".attention.value_scale",
+                                       ".attention.layer_norm_rms_epsilon",
+                                       ".residual_scale",
+                                       ".embedding_scale",
+                                       ".expert_weights_scale",
+                                       ".swiglu_clamp_exp",
+                                       ".swiglu_clamp_shexp"};
+  const char *const dot = strchr(name, '.');
+  size_t i;
+  for (i = 0; dot && i < sizeof flags / sizeof *flags; i++)
+    if (!strcmp(dot, flags[i]))
+      return 7;
+  for (i = 0; dot && i < sizeof floats / sizeof *floats; i++)
+    if (!strcmp(dot, floats[i]))
+      return 6;
+  return 10;
+}
+
 static void key(const char *name, uint64_t v) {
-  put_number(name, v);
+  const uint32_t type = type_of(name);
+  const float real = (float)v;
+  uint32_t bits;
+  memcpy(&bits, &real, sizeof bits);
+  put_text(name);
+  put_u32(type);
+  put_number_of(type == 6 ? bits : v, type == 7 ? 1 : type == 6 ? 4 : 8);
+  nkey++;
+}
+
+/* Of another type. */
+static void key_as(const char *name, uint32_t type, uint64_t v, uint32_t bytes) {
+  put_text(name);
+  put_u32(type);
+  put_number_of(v, bytes);
   nkey++;
 }
 
@@ -724,6 +758,9 @@ static void test_known(void) {
   EQUAL(known("llama", "blk.0.attn_q.scale"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.0.attn_sinks.bias"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "output.scale"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("llama", "blk.0.time_mix_w0.weight"), VRAM_LLAMA_FLOOR); /* of another architecture */
+  EQUAL(known("granite", "blk.0.ssm_a"), VRAM_LLAMA_FLOOR);
+  EQUAL(known("qwen3", "blk.0.vis_gate.weight"), VRAM_LLAMA_FLOOR);
   EQUAL(known("llama", "blk.1.another.weight"),
         VRAM_LLAMA_EXACT); /* of no layer that is computed */
   EQUAL(known("llama", "blk.0.ffn_gate_inp.weight"), VRAM_LLAMA_FLOOR); /* without experts */
@@ -740,7 +777,8 @@ static void test_lacking(void) {
     const char *weight[3];
   } files[] = {
       {"rwkv6", "ssm.state_size", 1, {"attn_norm.weight", NULL, NULL}},
-      {"rwkv7", "rescale_every_n_layers", UINT64_C(1) << 32, {"time_mix_w0.weight", NULL, NULL}},
+      {"rwkv7", "rescale_every_n_layers", UINT64_C(1) << 30, {"time_mix_w0.weight", NULL, NULL}},
+      {"chameleon", "swin_norm", 1, {NULL, NULL, NULL}},
       {"qwen3next", "ssm.time_step_rank", 4, {"attn_qkv.weight", "ssm_ba.weight", NULL}},
       {"falcon-h1", "attention.key_length", 0, {"attn_q.weight", NULL, NULL}},
       {"nemotron_h", "feed_forward_length", 9, {"attn_norm.weight", "attn_q.weight", NULL}},
@@ -851,6 +889,54 @@ static void test_refused(void) {
   refused(&o, VRAM_ERR_VALUE, "a number for each layer");
 }
 
+/* Keys of another type than llama.cpp reads, at which it stops, too. */
+static void test_kinds(void) {
+  static const struct {
+    const char *arch, *key;
+    uint32_t type; /* 4: u32, 6: f32, 7: bool, 5: i32 */
+    uint64_t value;
+    uint32_t bytes;
+    const char *text; /* NULL: none is wrong */
+  } t[] = {
+      {"bert", "attention.causal", 7, 0, 1, NULL},
+      {"bert", "attention.causal", 4, 0, 4, "attention.causal': true or false"},
+      {"bert", "attention.causal", 6, 0x3f800000, 4, "true or false"},
+      {"gptneox", "use_parallel_residual", 4, 1, 4, "true or false"},
+      {"chameleon", "swin_norm", 6, 0, 4, "true or false"},
+      {"qwen3vl", "n_deepstack_layers", 6, 0x40400000, 4, "from 0 to 2^31-1"},
+      {"qwen3vl", "n_deepstack_layers", 5, 0xffffffff, 4, "from 0 to 2^31-1"},
+      {"qwen3vl", "n_deepstack_layers", 4, 3, 4, NULL},
+      {"qwen3vl", "n_deepstack_layers", 5, 3, 4, NULL},
+      {"rwkv7", "rescale_every_n_layers", 10, UINT64_C(1) << 32, 8, "from 0 to 2^31-1"},
+      {"granite", "residual_scale", 4, 1, 4, "floating-point number is"},
+      {"granite", "residual_scale", 6, 0x3f800000, 4, NULL},
+      {"step35", "swiglu_clamp_exp", 4, 7, 4, "floating-point numbers are"},
+      {"bert", "pooling_type", 7, 1, 1, "from 0 to 2^31-1"},
+      {"llama", "expert_count", 7, 1, 1, "from 0 to 2^31-1"},
+      {"llama", "attention.head_count_kv", 7, 1, 1, "numbers from 0 to"},
+  };
+  vram_llama_options o;
+  vram_llama_report r;
+  char name[96];
+  size_t i;
+  memset(&o, 0, sizeof o);
+  for (i = 0; i < sizeof t / sizeof *t; i++) {
+    const int is_kv = !strcmp(t[i].key, "attention.head_count_kv");
+    caches(t[i].arch, 2);
+    if (is_kv) { /* the last key once more, of another type */
+      at -= 8 + strlen("llama.attention.head_count_kv") + 4 + 8;
+      nkey--;
+    }
+    snprintf(name, sizeof name, "%s.%s", t[i].arch, t[i].key);
+    key_as(name, t[i].type, t[i].value, t[i].bytes);
+    CHECK(finish());
+    if (t[i].text)
+      refused(&o, VRAM_ERR_VALUE, t[i].text);
+    else
+      CHECK(vram_llama(&file, &o, scratch, sizeof scratch, &r, &error) == VRAM_OK);
+  }
+}
+
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     test_golden(argv[i]);
@@ -862,5 +948,6 @@ int main(int argc, char **argv) {
   test_known();
   test_lacking();
   test_refused();
+  test_kinds();
   return test_done("test_llama");
 }

@@ -109,8 +109,119 @@ static void test_wrong(void) {
   }
 }
 
+/* What each schedule's class makes of a rank's actions: of pipeline_order_with_comms of PyTorch
+   2.15.0 all but UNSHARD, RESHARD, REDUCE_GRAD and WAIT_REDUCE_GRAD. */
+static void test_orders(void) {
+  static const struct {
+    const char *spec;
+    uint32_t rank;
+    const char *actions;
+  } orders[] = {
+      {"pp=3,schedule=Interleaved1F1B,stages=2,microbatches=4", 1,
+       "1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 1RECV_F2 1F2 1SEND_F2 "
+       "1RECV_F3 1F3 1SEND_F3 4RECV_F0 4F0 4SEND_F0 4RECV_F1 4F1 4SEND_F1 "
+       "4RECV_B0 4RECV_F2 4F2 4SEND_F2 4RECV_F3 4B0 4WAIT_SEND_F0 4SEND_B0 4RECV_B1 "
+       "4F3 4SEND_F3 4B1 4WAIT_SEND_F1 4SEND_B1 4RECV_B2 4B2 4WAIT_SEND_F2 4SEND_B2 "
+       "4RECV_B3 4B3 4WAIT_SEND_F3 4SEND_B3 1RECV_B0 1B0 1WAIT_SEND_F0 1SEND_B0 1RECV_B1 "
+       "1B1 1WAIT_SEND_F1 1SEND_B1 1RECV_B2 1B2 1WAIT_SEND_F2 1SEND_B2 1RECV_B3 1B3 "
+       "1WAIT_SEND_F3 1SEND_B3 4WAIT_SEND_B0 4WAIT_SEND_B1 4WAIT_SEND_B2 4WAIT_SEND_B3 "
+       "1WAIT_SEND_B0 1WAIT_SEND_B1 1WAIT_SEND_B2 "
+       "1WAIT_SEND_B3 "},
+      {"pp=2,schedule=InterleavedZeroBubble,stages=3,microbatches=4", 1,
+       "1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 3RECV_F0 3F0 3SEND_F0 "
+       "3RECV_F1 3F1 3SEND_F1 5RECV_F0 5F0 5RECV_F1 5I0 5SEND_B0 3RECV_B0 "
+       "5F1 5I1 5SEND_B1 1RECV_F2 5W0 3RECV_B1 1F2 1SEND_F2 3I0 "
+       "3WAIT_SEND_F0 3SEND_B0 1RECV_F3 5W1 1RECV_B0 1F3 1SEND_F3 3I1 3WAIT_SEND_F1 "
+       "3SEND_B1 3RECV_F2 3W0 1RECV_B1 3F2 3SEND_F2 1I0 1WAIT_SEND_F0 1SEND_B0 "
+       "3RECV_F3 3W1 3F3 3SEND_F3 1I1 1WAIT_SEND_F1 1SEND_B1 5RECV_F2 1W0 "
+       "5F2 5I2 5SEND_B2 5RECV_F3 1W1 3RECV_B2 5F3 5I3 5SEND_B3 "
+       "3RECV_B3 5W2 3I2 3WAIT_SEND_F2 3SEND_B2 5W3 1RECV_B2 3I3 3WAIT_SEND_F3 "
+       "3SEND_B3 1RECV_B3 3W2 1I2 1WAIT_SEND_F2 1SEND_B2 3W3 1I3 1WAIT_SEND_F3 "
+       "1SEND_B3 1W2 1W3 5WAIT_SEND_B0 5WAIT_SEND_B1 3WAIT_SEND_B0 3WAIT_SEND_B1 1WAIT_SEND_B0 "
+       "1WAIT_SEND_B1 "
+       "5WAIT_SEND_B2 5WAIT_SEND_B3 3WAIT_SEND_B2 3WAIT_SEND_B3 1WAIT_SEND_B2 1WAIT_SEND_B3 "},
+      {"pp=3,schedule=ZBVZeroBubble,stages=2,microbatches=4", 1,
+       "1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 4RECV_F0 1RECV_F2 1F2 "
+       "1SEND_F2 1RECV_F3 4F0 4SEND_F0 4RECV_F1 1F3 1SEND_F3 4RECV_B0 4F1 "
+       "4SEND_F1 4RECV_F2 4I0 4WAIT_SEND_F0 4SEND_B0 4W0 4RECV_B1 4F2 4SEND_F2 "
+       "4I1 4WAIT_SEND_F1 4SEND_B1 1RECV_B0 4W1 4RECV_B2 1I0 1WAIT_SEND_F0 1SEND_B0 "
+       "4RECV_F3 1W0 4F3 4SEND_F3 4I2 4WAIT_SEND_F2 4SEND_B2 1RECV_B1 4W2 "
+       "4RECV_B3 1I1 1WAIT_SEND_F1 1SEND_B1 1W1 4I3 4WAIT_SEND_F3 4SEND_B3 1RECV_B2 "
+       "4W3 1RECV_B3 1I2 1WAIT_SEND_F2 1SEND_B2 1I3 1WAIT_SEND_F3 1SEND_B3 1W2 "
+       "1W3 4WAIT_SEND_B0 4WAIT_SEND_B1 1WAIT_SEND_B0 4WAIT_SEND_B2 1WAIT_SEND_B1 4WAIT_SEND_B3 "
+       "1WAIT_SEND_B2 1WAIT_SEND_B3 "},
+      {"pp=2,schedule=LoopedBFS,stages=3,microbatches=2", 0,
+       "0F0 0SEND_F0 2RECV_F0 0F1 0SEND_F1 2RECV_F1 2F0 2SEND_F0 4RECV_F0 "
+       "2F1 2SEND_F1 4RECV_F1 4F0 4SEND_F0 4F1 4SEND_F1 4RECV_B1 4B1 "
+       "4WAIT_SEND_F1 4SEND_B1 4RECV_B0 4B0 4WAIT_SEND_F0 4SEND_B0 2RECV_B1 2B1 2WAIT_SEND_F1 "
+       "2SEND_B1 2RECV_B0 2B0 2WAIT_SEND_F0 2SEND_B0 0RECV_B1 0B1 0WAIT_SEND_F1 0RECV_B0 "
+       "0B0 0WAIT_SEND_F0 4WAIT_SEND_B1 4WAIT_SEND_B0 2WAIT_SEND_B1 2WAIT_SEND_B0 "},
+      {"pp=2,schedule=DualPipeV,stages=2,microbatches=5", 1,
+       "1RECV_F0 1F0 1RECV_F1 2F0 2SEND_F0 1RECV_F2 1F1 2F1 2SEND_F1 "
+       "2RECV_B0 1F2 2B0 2WAIT_SEND_F0 2F2 1B0 2SEND_F2 1SEND_B0 1RECV_F3 "
+       "2RECV_B1 1F3 2B1 2WAIT_SEND_F1 2F3 1B1 2SEND_F3 1SEND_B1 1RECV_F4 "
+       "2RECV_B2 1F4 2B2 2WAIT_SEND_F2 2F4 1B2 2SEND_F4 1SEND_B2 2RECV_B3 "
+       "2B3 2WAIT_SEND_F3 1B3 1SEND_B3 2RECV_B4 2I4 2WAIT_SEND_F4 1I4 1SEND_B4 "
+       "2W4 1W4 1WAIT_SEND_B0 1WAIT_SEND_B1 1WAIT_SEND_B2 1WAIT_SEND_B3 1WAIT_SEND_B4 "},
+  };
+  static const char *const names[] = {"F",      "B",      "I",      "W",           "SEND_F",
+                                      "SEND_B", "RECV_F", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B"};
+  static uint64_t scratch[65536];
+  static vram_stage_action list[1024];
+  size_t i;
+  for (i = 0; i < sizeof orders / sizeof *orders; i++) {
+    const vram_parallel p = parsed(orders[i].spec);
+    char text[4096];
+    uint32_t count = 0, k;
+    int n = 0;
+    vram_error e;
+    CHECK(vram_pipeline_bytes(&p) <= sizeof scratch);
+    EQUAL(vram_pipeline_order(&p, orders[i].rank, scratch, sizeof scratch, list, 1024, &count, &e),
+          VRAM_OK);
+    for (k = 0; k < count && k < 1024; k++)
+      n += snprintf(text + n, sizeof text - (size_t)n, "%u%s%u ", (unsigned)list[k].stage,
+                    names[list[k].kind], (unsigned)list[k].microbatch);
+    TEXT(text, orders[i].actions);
+    EQUAL(vram_pipeline_order(&p, orders[i].rank, scratch, 64, list, 1024, &count, &e),
+          VRAM_ERR_MEMORY);
+  }
+}
+
+/* The words of the classes' constructors. */
+static void test_orders_refused(void) {
+  static const struct {
+    const char *spec, *says;
+  } refused[] = {
+      {"pp=4,microbatches=3", "Number of microbatches (3) must be greater than or equal to the "
+                              "number of stages (4)."},
+      {"pp=3,schedule=Interleaved1F1B,microbatches=7",
+       "Interleaved 1F1B requires the number of microbatches to be a multiple of the number of "
+       "rounds (2), but got 7."},
+      {"pp=3,schedule=InterleavedZeroBubble,microbatches=7",
+       "Zero bubble requires the number of microbatches to be a multiple of the number of rounds "
+       "(2), but got 7."},
+      {"pp=2,schedule=ZBVZeroBubble,stages=3",
+       "ZBV requires exactly 2 stages per rank, but got 3."},
+      {"pp=2,schedule=DualPipeV,microbatches=3",
+       "DualPipeV requires at least as many microbatches as stages, but got 3 microbatches and 4 "
+       "stages."},
+      {"pp=2,schedule=GPipe,stages=2", "stages: this schedule has one stage a rank"},
+  };
+  static uint64_t scratch[65536];
+  size_t i;
+  for (i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const vram_parallel p = parsed(refused[i].spec);
+    uint32_t count;
+    vram_error e;
+    EQUAL(vram_pipeline_order(&p, 0, scratch, sizeof scratch, NULL, 0, &count, &e), VRAM_ERR_VALUE);
+    TEXT(e.text, refused[i].says);
+  }
+}
+
 int main(void) {
   test_options();
+  test_orders();
+  test_orders_refused();
   test_places();
   test_wrong();
   return test_done("test_parallel");

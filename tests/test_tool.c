@@ -332,7 +332,8 @@ static void options(void) {
     {"estimate - --capturable", "vram: an option of training without --train: '--capturable'"},
     {"estimate - --step last", "vram: unknown step 'last' (expected first, second, steady or a number)"},
     {"estimate - --generate prompt=3", "vram: not a generation 'prompt=3' (expected "
-                                       "prompt=S,new=N[,cache=dynamic|static][,padded=0|1])"},
+                                       "prompt=S,new=N[,cache=dynamic|static][,padded=0|1]"
+                                       "[,attn=sdpa|eager])"},
     {"estimate - --generate prompt=3,new=2 --train sgd",
      "vram: --generate excludes --train, --prefetch and --pinned"},
     {"estimate - --generate prompt=3,new=2 --terms",

@@ -33,6 +33,46 @@ def example(batch=2, seq=0, **keys):
     ids = lambda: torch.zeros(batch, c.seq, dtype=torch.long)
     return Model(c), dict(x=ids(), labels=ids())
 """
+# a pipeline's stages have cos and sin of their own, in the dtype of what they are given, and the loss is the schedule's
+STAGES = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import torch, parallel_models as pm
+
+def example(batch=2, seq=0, cuts="", **keys):
+    c = pm.Config(**keys)
+    c.seq = seq or c.seq
+    table = lambda: torch.zeros(2, c.seq, c.dim // c.heads)
+
+    class Block(pm.Block):
+        def forward(self, x, cs):
+            if hasattr(self, "cos_sin"):
+                cs = self.cos_sin.type_as(x)
+            return super().forward(x, cs), cs
+
+    class LossFn(torch.nn.Module):
+        def forward(self, logits, labels):
+            return pm.loss(logits, labels)
+
+    class Model(pm.LM):
+        def forward(self, ids, labels):
+            x = self.tok_embeddings(ids)
+            if c.kind == "gpt":
+                x = x + self.pos_embeddings(torch.arange(ids.shape[1], device=ids.device))
+            cs = self.cos_sin.type_as(x) if c.kind != "gpt" else None
+            for b in self.layers.values():
+                x, cs = b(x, cs)
+            return self.loss_fn(self.output(self.norm(x)), labels)
+
+    m = Model(c)
+    m.loss_fn = LossFn()
+    for k in m.layers:
+        m.layers[k] = Block(c)
+        if k in str(cuts).split(".") and c.kind != "gpt":
+            m.layers[k].register_buffer("cos_sin", table(), persistent=False)
+    ids = lambda: torch.zeros(batch, c.seq, dtype=torch.long)
+    return m, dict(ids=ids(), labels=ids())
+"""
 CONFIG = "import sys, transformers as T; T.AutoConfig.for_model(sys.argv[1], **eval(sys.argv[2])).save_pretrained(sys.argv[3])"
 
 
@@ -40,9 +80,22 @@ def number(text):
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
+SINGLE = ("1F1B", "GPipe")
+
+
+def stages(d):
+    """stages in all of a case that is a pipeline of a module, or 0"""
+    if d["strategy"].split("+")[0] != "pp" or d["source"].endswith(".vram"):
+        return 0
+    o = d["options"]
+    ranks = d["mesh"][0] if "+" in d["strategy"] else d["world"]
+    return ranks * int(o.get("stages", 1 if o.get("schedule", "1F1B") in SINGLE else 2))
+
+
 def text_name(d):
     """the text of a case that is a module: the second word of its name, which names a model; shapes and tokens tell others apart"""
-    return d["case"].split(".")[1].removeprefix("module_") + ".vram"
+    name = d["case"].split(".")[1].removeprefix("module_")
+    return name + (f".stages{stages(d)}" if stages(d) else "") + ".vram"
 
 
 def export(d, to, truth):
@@ -54,10 +107,13 @@ def export(d, to, truth):
     if kind == "lm":
         source = to[:-5] + ".py"
         with open(source, "w") as f:
-            f.write(MODELS.format(folder=os.path.abspath(os.path.join(truth, "..", "..", "nullgpu"))))
+            f.write((STAGES if stages(d) else MODELS).format(folder=os.path.abspath(os.path.join(truth, "..", "..", "nullgpu"))))
         source += ":example"
         more = [w for k, v in words.items() for w in ("--set", f"{k}={v}")]
         more += ["--set", f"seq={d['seq']}"] if d["seq"] else []
+        if stages(d):
+            n, layers = stages(d), int(words.get("layers", 4))
+            more += ["--set", "cuts=" + ".".join(str(round(layers * i / n)) for i in range(1, n))]
     elif kind == "hf":
         source = to[:-5]
         keys = {k: number(v) for k, v in words.items()}
@@ -92,7 +148,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 # options of what cuts the model; the others are the wrapper's
 CUTS = {
     "tp": ("sp", "loss_parallel"),
-    "pp": ("schedule", "microbatches", "stages", "return_outputs", "units"),
+    "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
     "cp": (),
     "ep": (),
 }
@@ -110,10 +166,14 @@ def spec(d):
         sizes = [d["world"]]
     if d.get("init") == "meta":
         o["init"] = "meta"
+    if parts[0] == "pp" and d["source"].startswith("lm:"):
+        o["loss_fn"] = "loss_fn.flatten"
+        if d["amp"]:
+            o["crossing"] = d["amp"]
     words = []
     for part, size in zip(parts, sizes):
         cuts = {k for p in parts for k in CUTS.get(p, ())}
-        mine = [k for k in o if (k in CUTS[part] if part in CUTS else k not in cuts)]
+        mine = [k for k in o if (k in CUTS[part] if CUTS.get(part) else k not in cuts)]
         words.append(f"{part}={size}" + "".join(f",{k}={o[k]}" for k in mine))
     return "+".join(words)
 
@@ -133,7 +193,7 @@ def command(d, text, step):
 def run(command):
     p = subprocess.run(command, capture_output=True, text=True)
     if p.returncode:
-        return None, p.stderr.strip().split("\n")[-1]
+        return None, p.stderr.strip().split("\n")[-1] or f"exit status {p.returncode}"
     return json.loads(p.stdout), ""
 
 
@@ -193,7 +253,7 @@ def compare(d, text):
         for k in ("requested", "requested_peak"):
             r.figure(f"wrap {k}", o["setup"]["wrap"][k + "_bytes"], d["setup"]["wrap"][k])
     for k in ("local_params_bytes", "gradients_bytes", "optimizer_state_bytes"):
-        if k == "local_params_bytes" and d.get(k, 0) > 4 * d["params_elements"]:
+        if k == "local_params_bytes" and d.get(k, 0) > 4 * d.get("params_elements", 1 << 60):
             continue  # a storage that several parameters are views of was added for each of them
         # all parameters of DeepSpeed lie in one storage, which the data count for each of them; gradients are gone
         if k in d and k in o and d["strategy"] != "none" and d["strategy"][:2] != "ds":

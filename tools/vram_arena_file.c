@@ -267,7 +267,7 @@ int arena_of_file(arena_set *s, const job *j, uint64_t *graphs, int *is_open) {
     status = values_add(s, &m.f, &all, j, is_open);
   if (!status) {
     count = vram_file_get(&m.f, "subgraphs", 9);
-    *graphs = count ? count->number.u : 1;
+    *graphs = count && count->kind == VRAM_VALUE_UINT ? count->number.u : 1;
   }
   while (status == CMD_ABSENT && s->n)
     free(s->name[--s->n]);

@@ -28,9 +28,9 @@ typedef struct auto_search {
   int64_t global_batch;
   auto_line *line;
   uint32_t count, room;
-  int has_dims; /* the batch is one */
-  vram_parallel tp_options;
-  char why[200]; /* why some were not played: the first reason, */
+  int has_dims;            /* the batch is one */
+  char tp_spec[AUTO_SPEC]; /* tp=1 with the options that it has */
+  char why[200];           /* why some were not played: the first reason, */
   uint32_t refused;
   void *scratch; /* of steps */
   uint64_t scratch_bytes;
@@ -323,9 +323,37 @@ static int lines_add(auto_search *a, uint32_t tp, int64_t batch) {
   return status;
 }
 
+/* The places along tp, each with the graph cut for it. */
 static int places_play(auto_search *a, uint32_t from, uint32_t tp, const vram_graph *whole) {
-  (void)tp;
-  return lines_play(a, from, whole, 0);
+  vram_rank_class *place = NULL;
+  vram_parallel p;
+  uint32_t n = 0, i;
+  int status;
+  if (tp == 1)
+    return lines_play(a, from, whole, 0);
+  vram_parallel_parse("tp=1", &p, NULL);
+  p.tp = tp;
+  status = ranks_classes(whole, &p, 1, &place, &n);
+  for (i = 0; i < n && !status; i++) {
+    vram_graph g;
+    vram_error err;
+    const uint64_t bytes = vram_parallel_cut_bytes(whole);
+    void *mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+    uint32_t k;
+    vram_parallel_parse(a->tp_spec, &p, NULL);
+    p.tp = tp;
+    p.rank = place[i].rank;
+    if (!mem)
+      status = cmd_no_memory();
+    else if (!vram_parallel_cut(whole, &p, &g, mem, bytes, &err))
+      status = lines_play(a, from, &g, place[i].rank);
+    else
+      for (k = from; k < a->count; k++)
+        refuse(a, a->line + k, err.text);
+    free(mem);
+  }
+  free(place);
+  return status;
 }
 
 /* All combinations with so many samples in a micro-batch; *fit becomes how many fit. */
@@ -488,7 +516,7 @@ int auto_command(job *j, const char *text, size_t len) {
   a.len = len;
   j->flop_per_byte = j->flop_per_byte ? j->flop_per_byte : 2000;
   cmd_progress("vram fit: playing combinations", 0);
-  status = begin(&a);
+  status = spec_add(&a, a.tp_spec, "tp=1") ? begin(&a) : USAGE;
   for (batch = 1; batch <= a.global_batch && !status; batch++) {
     if (a.global_batch % batch || (!a.has_dims && batch > 1))
       continue;

@@ -8,7 +8,7 @@ cmd_text help_convert = {
     "  -o FILE               the text (default: standard output)\n"
     "  --batch N             the first dim that the file leaves open\n"
     "  --dim NAME=N          any dim; may be given more than once\n"
-    "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"
+    "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"
     "                        config.json: the steps of a generation, with caches\n",
     NULL};
 
@@ -46,6 +46,7 @@ static vram_result write_config(const vram_file *f, const job *j, void *mem, uin
     size.new_tokens = (uint64_t)j->new_tokens;
     size.cache = j->is_static ? VRAM_HF_STATIC : VRAM_HF_DYNAMIC;
     size.is_padded = j->is_padded;
+    size.is_eager = j->is_eager;
   }
   return vram_hf_write(f, &size, mem, bytes, sink, e);
 }

@@ -116,6 +116,12 @@ int job_last_phase(const job *j) {
                            : VRAM_PHASE_OPTIMIZER;
 }
 
+vram_phase job_phase(const job *j, int i) {
+  if (!j->spec || j->parallel.pp < 2 || (i != VRAM_PHASE_FORWARD && i != VRAM_PHASE_BACKWARD))
+    return (vram_phase)i;
+  return i == VRAM_PHASE_FORWARD ? VRAM_PHASE_STEP : VRAM_PHASE_COUNT;
+}
+
 static void json_phase(const char *name, const vram_phase_report *p, int replayed) {
   printf("\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
          ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
@@ -133,8 +139,11 @@ static void json_phases(const job *j, const vram_report *r) {
   int i;
   printf(",\"phases\":{");
   for (i = first; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase == VRAM_PHASE_COUNT)
+      continue;
     printf("%s", i > first ? "," : "");
-    json_phase(vram_phase_name((vram_phase)i), &r->phase[i], r->replayed);
+    json_phase(vram_phase_name(phase), &r->phase[phase], r->replayed);
   }
   if (j->spec) {
     putchar(',');
@@ -436,9 +445,13 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
          cmd_human(r->device_bytes.expected), j->spec ? " and NCCL" : "",
          cmd_human(r->device_bytes.lower), cmd_human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++)
-    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
-           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    if (phase != VRAM_PHASE_COUNT)
+      printf("%-12s %11s %11s\n", vram_phase_name(phase),
+             cmd_human(r->phase[phase].requested_bytes),
+             cmd_human(r->phase[phase].requested_peak_bytes));
+  }
   print_held(j, g, r);
   print_sent(r);
   print_recomputed(j, g);

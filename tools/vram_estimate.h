@@ -47,4 +47,8 @@ int generate_command(job *j, char *text, size_t len);
 /* The last phase that a report of the job's step has something of. */
 int job_last_phase(const job *j);
 
+/* The phase that a report has in place of phase i: of a pipeline `step` for forward and backward;
+   VRAM_PHASE_COUNT: none. */
+vram_phase job_phase(const job *j, int i);
+
 #endif

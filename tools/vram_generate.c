@@ -139,6 +139,7 @@ static int play(generated *t, uint32_t most) {
       if (!status && vram_generation_begin(&t->gen, &p->g, &t->j->o, t->mem, bytes))
         status = cmd_no_memory();
     }
+    generate_peaks(t, &t->peaks);
     if (!status)
       status = play_step(t, p, k);
     t->fits = !t->j->has_budget || (t->device.expected <= t->j->budget && !t->gen.num_ooms);
@@ -292,12 +293,20 @@ int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most) {
       j->terms || j->explain || j->lora || j->quant || j->checkpoint)
     status =
         cmd_bad("--generate takes sizes, device, --dtype, --amp, --json and --csv", NULL, NULL);
-  if (!status && (j->is_static || j->is_padded) && !model_has_config(j->model))
-    status = cmd_bad("cache= and padded= are for a config.json, not", j->model, NULL);
+  if (!status && (j->is_static || j->is_padded || j->is_eager) && !model_has_config(j->model))
+    status = cmd_bad("cache=, padded= and attn= are for a config.json, not", j->model, NULL);
   t->step = (step_figures *)calloc((size_t)j->new_tokens, sizeof *t->step);
   if (!status && !t->step)
     status = cmd_no_memory();
   return status ? status : play(t, most);
+}
+
+void generate_peaks(const generated *t, generated_peaks *p) {
+  p->device = t->device;
+  p->allocated = t->gen.peak_allocated_bytes;
+  p->requested = t->gen.peak_requested_bytes;
+  p->cache = t->gen.cache_bytes;
+  p->peak_step = t->gen.peak_step;
 }
 
 void generate_close(generated *t) {

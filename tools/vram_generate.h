@@ -21,6 +21,13 @@ typedef struct part {
 
 enum { MAX_PARTS = 8, STEP_DIMS = 8 };
 
+/* What a generation took so far. */
+typedef struct generated_peaks {
+  vram_bounds device, allocated;
+  uint64_t requested, cache;
+  uint32_t peak_step;
+} generated_peaks;
+
 typedef struct generated {
   job *j;
   char *text;
@@ -31,14 +38,16 @@ typedef struct generated {
   step_figures *step;
   vram_report first, last; /* reports of those steps */
   vram_bounds device;
-  int fits;      /* the budget, if there is one */
-  int knows_new; /* sizes follow how many tokens will be generated */
+  generated_peaks peaks; /* before the last step */
+  int fits;              /* the budget, if there is one */
+  int knows_new;         /* sizes follow how many tokens will be generated */
 } generated;
 
 /* Plays the text, of `len` bytes, which the generation keeps until generate_close(). most: so many
    steps, and not beyond the first one that does not fit; 0: all. The exit status. */
 int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most);
 void generate_close(generated *t);
+void generate_peaks(const generated *t, generated_peaks *p);
 
 /* vram fit --generate: the largest batch, prompt or number of new tokens. */
 int generate_fit(job *j);

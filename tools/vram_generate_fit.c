@@ -8,9 +8,7 @@ typedef struct fit_trial {
   int64_t value; /* 0: none */
   uint32_t steps;
   int knows_new;
-  vram_bounds device, allocated;
-  uint64_t requested, cache;
-  uint32_t peak_step;
+  generated_peaks is, was; /* before the last step */
 } fit_trial;
 
 /* Plays so many steps of the generation with that value: 1 they fit, 0 they do not, -1 *status says
@@ -40,11 +38,8 @@ static int fit_try(job *j, int64_t value, uint32_t steps, fit_trial *r, int *sta
       r->value = value;
       r->steps = t.gen.steps;
       r->knows_new = t.knows_new;
-      r->device = t.device;
-      r->allocated = t.gen.peak_allocated_bytes;
-      r->requested = t.gen.peak_requested_bytes;
-      r->cache = t.gen.cache_bytes;
-      r->peak_step = t.gen.peak_step;
+      generate_peaks(&t, &r->is);
+      r->was = t.peaks;
     }
     generate_close(&t);
   }
@@ -63,10 +58,11 @@ static void fit_row(const job *j, const char *text, const fit_trial *r) {
   if (!r->value)
     return;
   snprintf(value, sizeof value, "%s %" PRId64, fit_what(j), r->value);
-  printf("%-15s %-14s device %9s", text, value, cmd_human(r->device.expected));
-  printf(" %s(%s to %s)%s", cmd_dim, cmd_human(r->device.lower), cmd_human(r->device.upper),
+  printf("%-15s %-14s device %9s", text, value, cmd_human(r->is.device.expected));
+  printf(" %s(%s to %s)%s", cmd_dim, cmd_human(r->is.device.lower), cmd_human(r->is.device.upper),
          cmd_plain);
-  printf(", allocated %s, caches %s\n", cmd_human(r->allocated.expected), cmd_human(r->cache));
+  printf(", allocated %s, caches %s\n", cmd_human(r->is.allocated.expected),
+         cmd_human(r->is.cache));
 }
 
 static void fit_json(const char *key, const fit_trial *r) {
@@ -75,8 +71,8 @@ static void fit_json(const char *key, const fit_trial *r) {
     printf("{\"value\":%" PRId64 ",\"device_bytes\":%" PRIu64 ",\"peak_allocated_bytes\":%" PRIu64
            ",\"peak_requested_bytes\":%" PRIu64 ",\"kv_cache_bytes\":%" PRIu64
            ",\"peak_step\":%" PRIu32 "}",
-           r->value, r->device.expected, r->allocated.expected, r->requested, r->cache,
-           r->peak_step);
+           r->value, r->is.device.expected, r->is.allocated.expected, r->is.requested, r->is.cache,
+           r->is.peak_step);
   else
     printf("null");
 }
@@ -132,37 +128,52 @@ static int fit_next(fit_search *s, int64_t value, uint32_t steps) {
   return !s->status && fits;
 }
 
+/* Between the largest that fits and the smallest that does not. */
+static void fit_halve(fit_search *s, uint32_t steps) {
+  while (!s->status && s->bad.value > s->good.value + 1)
+    fit_next(s, s->good.value + (s->bad.value - s->good.value) / 2, steps);
+}
+
 /* Twice as large until it does not fit, then between the two. */
 static void fit_between(fit_search *s, int64_t most, uint32_t steps) {
   int64_t value;
   for (value = 1; value <= most && fit_next(s, value, steps);)
     value *= 2;
-  while (!s->status && s->good.value && s->bad.value > s->good.value + 1)
-    fit_next(s, s->good.value + (s->bad.value - s->good.value) / 2, steps);
+  if (s->good.value)
+    fit_halve(s, steps);
 }
 
-/* Of new tokens: a cache that grows fills the budget in one run. Where sizes follow how many there
-   will be, the first steps tell, and what they tell is played to its end. */
+/* A cache that grows fills the budget in one run, whose steps before the last one fit. */
+static void fit_growing(fit_search *s) {
+  if (fit_next(s, MOST_NEW, ALL_STEPS) || s->status)
+    return;
+  s->bad.value = s->bad.steps;
+  memset(&s->good, 0, sizeof s->good);
+  if (s->bad.value > 1) {
+    s->good.value = s->bad.value - 1;
+    s->good.is = s->bad.was;
+  }
+}
+
+/* Of new tokens. Where sizes follow how many there will be, the first steps tell how many may fit;
+   that is played to its end, and what it leaves is found in halves. */
 static void fit_new(fit_search *s) {
   int64_t value;
+  int knows;
   if (fit_next(s, MOST_NEW, 1), s->status)
     return;
-  if (!(s->good.value ? &s->good : &s->bad)->knows_new) {
-    s->good.value = s->bad.value = 0;
-    if (fit_next(s, MOST_NEW, ALL_STEPS) || s->status)
-      return;
-    s->bad.value = s->bad.steps;
-    value = s->bad.value - 1;
-  } else {
-    s->good.value = s->bad.value = 0;
-    fit_between(s, MOST_NEW, FIRST_STEPS);
-    value = s->good.value;
+  knows = (s->good.value ? &s->good : &s->bad)->knows_new;
+  s->good.value = s->bad.value = 0;
+  if (!knows) {
+    fit_growing(s);
+    return;
   }
+  fit_between(s, MOST_NEW, FIRST_STEPS);
+  value = s->good.value;
   s->good.value = 0;
-  while (value && !s->status && !fit_next(s, value, ALL_STEPS))
-    value--;
-  if (!s->status && s->bad.value != value + 1)
-    fit_next(s, value + 1, ALL_STEPS);
+  if (!value || s->status || fit_next(s, value, ALL_STEPS) || s->status)
+    return;
+  fit_halve(s, ALL_STEPS);
 }
 
 int generate_fit(job *j) {

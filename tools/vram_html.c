@@ -230,16 +230,20 @@ static void html_summary(FILE *f, const job *j, const vram_report *r, int fits) 
   fprintf(f, "</dl>\n");
 }
 
-static void html_phases(FILE *f, const vram_report *r, int last) {
+static void html_phases(FILE *f, const job *j, const vram_report *r) {
   int i;
   fprintf(f, "<h2>Phases</h2>\n<div class=\"wide\"><table><thead><tr><th class=\"t\">phase</th>"
              "<th>requested at its end</th><th>highest</th><th>allocated at its end</th>"
              "<th>highest</th></tr></thead><tbody>\n");
-  for (i = VRAM_PHASE_FORWARD; i <= last; i++)
-    fprintf(f, "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
-            vram_phase_name((vram_phase)i), cmd_human(r->phase[i].requested_bytes),
-            cmd_human(r->phase[i].requested_peak_bytes), cmd_human(r->phase[i].allocated_bytes),
-            cmd_human(r->phase[i].allocated_peak_bytes));
+  for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
+    const vram_phase phase = job_phase(j, i);
+    const vram_phase_report *p = phase == VRAM_PHASE_COUNT ? NULL : &r->phase[phase];
+    if (p)
+      fprintf(f, "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+              vram_phase_name(phase), cmd_human(p->requested_bytes),
+              cmd_human(p->requested_peak_bytes), cmd_human(p->allocated_bytes),
+              cmd_human(p->allocated_peak_bytes));
+  }
   fprintf(f, "</tbody></table></div>\n");
 }
 
@@ -350,7 +354,7 @@ int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
   fprintf(f, "</figure>\n</div>\n");
   if (j->ranks)
     bad |= ranks_html(f, j, j->ranks);
-  html_phases(f, r, job_last_phase(j));
+  html_phases(f, j, r);
   html_layers(f, g, j->o.nodes);
   html_terms(f, r);
   fprintf(f,

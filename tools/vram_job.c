@@ -162,22 +162,23 @@ static int set_rank(job *j, const char *a, const char *v) {
   return 1;
 }
 
-static const char generation[] = "prompt=S,new=N[,cache=dynamic|static][,padded=0|1]";
+static const char generation[] =
+    "prompt=S,new=N[,cache=dynamic|static][,padded=0|1][,attn=sdpa|eager]";
 
 /* prompt=S,new=N,cache=dynamic,padded=0 */
 static int set_generate(job *j, const char *a, const char *v) {
-  static const char *const name[] = {"prompt=", "new=", "cache=", "padded="};
+  static const char *const name[] = {"prompt=", "new=", "cache=", "padded=", "attn="};
   int64_t value[2] = {0, 0};
   char word[32];
   size_t i, n;
   int good = 1;
   (void)a;
   j->generate = v;
-  j->is_static = j->is_padded = 0;
+  j->is_static = j->is_padded = j->is_eager = 0;
   for (; *v && good; v += *v == ',') {
-    for (i = 0; i < 4 && strncmp(v, name[i], strlen(name[i])) != 0;)
+    for (i = 0; i < 5 && strncmp(v, name[i], strlen(name[i])) != 0;)
       i++;
-    v += i < 4 ? strlen(name[i]) : 0;
+    v += i < 5 ? strlen(name[i]) : 0;
     n = strcspn(v, ",");
     snprintf(word, sizeof word, "%.*s", (int)(n < 31 ? n : 31), v);
     if (i < 2)
@@ -186,6 +187,8 @@ static int set_generate(job *j, const char *a, const char *v) {
       good = (j->is_static = !strcmp(word, "static")) || !strcmp(word, "dynamic");
     else if (i == 3)
       good = (j->is_padded = !strcmp(word, "1")) || !strcmp(word, "0");
+    else if (i == 4)
+      good = (j->is_eager = !strcmp(word, "eager")) || !strcmp(word, "sdpa");
     else
       good = 0;
     v += n;
@@ -491,7 +494,9 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
   if (j->spec) {
     const size_t n = strlen(to);
-    snprintf(to + n, cap - n, " parallel %s rank %" PRIu32, j->spec, j->at_rank);
+    snprintf(to + n, cap - n, " parallel %s", j->spec);
+    if (!j->every_way)
+      snprintf(to + strlen(to), cap - strlen(to), " rank %" PRIu32, j->at_rank);
   }
 }
 
@@ -753,7 +758,7 @@ static int other_batches_load(loaded *l, job *j, size_t len) {
 static int job_cut(const job *j, loaded *l) {
   vram_error err;
   uint64_t need;
-  if (!j->spec || j->parallel.tp < 2)
+  if (!j->spec || (j->parallel.tp < 2 && j->parallel.ep < 2))
     return FITS;
   if (j->last_batch || j->eval_batch || j->dry_run_batch)
     return cmd_bad("tp excludes --last-batch, --eval-batch and --dry-run-batch", NULL, NULL);
@@ -785,13 +790,17 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   if (status)
     return status;
   if (j->checkpoint) {
-    uint32_t n;
-    if (vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+    const int units = j->spec && j->parallel.wrapper == VRAM_WRAPPER_FSDP2 && j->o.by_keyword;
+    uint32_t n = units ? vram_graph_unit_ranges(&l->g, j->parallel.units, NULL, 0) : 0;
+    if (!units && vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
       return cmd_bad(err.text, NULL, NULL);
     l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
     if (!l->ranges)
       return cmd_no_memory();
-    vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    if (units) /* --checkpoint layers: a wrapper inside each of them */
+      j->o.ncheckpoint = vram_graph_unit_ranges(&l->g, j->parallel.units, l->ranges, n);
+    else
+      vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
   }
   if (j->automatic) {

@@ -46,7 +46,7 @@
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
-  "  --generate prompt=S,new=N[,cache=static][,padded=1]\n"                                        \
+  "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
   "                        a generation: the prompt, then one token a step\n"                      \
   "                        (a text with caches, or a config.json of transformers)\n"               \
   "many devices\n"                                                                                 \
@@ -95,7 +95,7 @@ typedef struct job {
   uint32_t nth_step; /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;     /* of --generate */
   solve_generation of_generation; /* what fit --generate solves for */
-  uint8_t is_static, is_padded;
+  uint8_t is_static, is_padded, is_eager;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */

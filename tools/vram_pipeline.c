@@ -281,7 +281,12 @@ static void json_part(const pipeline_part *part) {
   printf("}");
 }
 
-static void print_json(const pipeline *p, int fits) {
+/* Does it fit for sure, as far as that is known? */
+static int pipeline_fits(const pipeline *p) {
+  return peak_of(p, p->offload, has_most(p) ? AT_MOST : AT_LEAST) <= p->j.budget;
+}
+
+static void print_json(const pipeline *p) {
   uint64_t params = 0;
   uint32_t i;
   int k;
@@ -312,7 +317,10 @@ static void print_json(const pipeline *p, int fits) {
     else
       printf("%s\"%s\":null", k ? "," : "", offload_name[k]);
   printf("},\"offload\":\"%s\",\"fits\":%s,\"budget_bytes\":", offload_name[p->offload],
-         p->j.has_budget ? fits ? "null" : "false" : "null");
+         !p->j.has_budget                                 ? "null"
+         : peak_of(p, p->offload, AT_LEAST) > p->j.budget ? "false"
+         : has_most(p) && pipeline_fits(p)                ? "true"
+                                                          : "null");
   if (p->j.has_budget)
     printf("%" PRIu64 "}\n", p->j.budget);
   else
@@ -434,11 +442,6 @@ static int pipeline_calls(pipeline *p) {
   return status ? status : whole_check(p);
 }
 
-/* Does it fit for sure, as far as that is known? */
-static int pipeline_fits(const pipeline *p) {
-  return peak_of(p, p->offload, has_most(p) ? AT_MOST : AT_LEAST) <= p->j.budget;
-}
-
 int pipeline_estimate(int argc, char **argv) {
   static pipeline p;
   int status = pipeline_open(&p, "estimate", argc, argv), fits;
@@ -449,7 +452,7 @@ int pipeline_estimate(int argc, char **argv) {
     return status;
   fits = !p.j.has_budget || peak_of(&p, p.offload, AT_LEAST) <= p.j.budget;
   if (p.j.json)
-    print_json(&p, fits);
+    print_json(&p);
   else
     print_text(&p);
   return fits ? FITS : TOO_LARGE;

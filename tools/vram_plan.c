@@ -834,6 +834,13 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   if ((p->j.json || p->j.csv || cmd_is_output(p->j.svg)) && (p->moves || p->j.table))
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
+  if (p->j.spec && p->j.parallel.wrapper != VRAM_WRAPPER_NONE &&
+      p->j.parallel.wrapper != VRAM_WRAPPER_DDP && p->j.parallel.wrapper != VRAM_WRAPPER_ZERO1)
+    return cmd_bad("a plan goes over the units of this wrapper:", p->j.spec,
+                   "ddp or zero1; else vram estimate --checkpoint layers");
+  if (p->j.parallel.pp > 1)
+    return cmd_bad("a plan goes over the stages of a pipeline:", p->j.spec,
+                   "vram estimate --checkpoint layers");
   p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
   if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
     return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",

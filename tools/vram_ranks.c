@@ -102,7 +102,8 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
   cmd_progress("vram: playing ranks", 0);
   status = place_load(j, text, len, 0, t);
   if (!status)
-    status = ranks_classes(&t->l.g, &j->parallel, 1, &places, &nplace);
+    status = ranks_classes(j->parallel.tp > 1 ? &t->l.whole : &t->l.g, &j->parallel, 1, &places,
+                           &nplace);
   for (i = 0; i < nplace && !status; i++) {
     if (places[i].rank + 1 != t->place)
       status = place_load(j, text, len, places[i].rank, t);

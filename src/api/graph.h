@@ -84,6 +84,7 @@ struct vram_param {
   uint8_t kind;         /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
   uint8_t is_value;     /* what a `parameter` or `buffer` line makes: a value, not a module's own */
   uint8_t is_moved : 1; /* an `order` line names it */
+  uint8_t is_expert : 1;  /* of experts that other ranks do not have */
   uint8_t is_dtensor : 1; /* this rank has a part or a copy of a DTensor, */
   uint8_t is_partial : 1; /* whose gradient is to be summed over the ranks */
   uint8_t is_model : 2;   /* 1: its dtype is the model's: another one in a run in another dtype; 2:
@@ -128,6 +129,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
+  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */
@@ -149,11 +151,12 @@ typedef struct vram_graph {
   uint8_t autocast_own; /* some node has a dtype of its own there */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
-  struct vram__unit_word *unit_first, *unit_last; /* names of `unit` lines */
+  struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
+  struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
-  vram_error error;     /* the first error; sticky */
+  vram_error error; /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -220,6 +223,10 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
    point; in a loop each round is one. Without them units are found by the numbers in names
    (vram_parallel.units). names: with spaces between. */
 VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
+
+/* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
+   name, or whose name goes on behind a point. Without them stages are cut at units. */
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */

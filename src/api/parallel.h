@@ -107,7 +107,13 @@ typedef struct vram_parallel {
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
-  uint32_t stages;        /* of this rank; 0: as the schedule has it */
+  uint32_t stages;    /* of this rank; 0: as the schedule has it */
+  vram_words loss_fn; /* the node where the schedule's loss_fn begins; NULL: the model's own loss
+                         is its output */
+  uint8_t
+      balance; /* stages are cut so that the fullest takes least, not in equal numbers of units */
+  vram_dtype crossing; /* input_args and output_args of PipelineStage have it; NONE: what the values
+                          have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
   uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
@@ -175,9 +181,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
-  uint32_t rank; /* the first of them in its first copy; the last one there. Of */
-  uint32_t last; /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks; /* how many, in all copies and along cp */
+  uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
+  uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
+  uint64_t ranks;    /* how many, in all copies and along cp */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
@@ -192,8 +198,8 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each of
-   the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
+/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
+   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
    (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
@@ -202,5 +208,49 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
 /* "ddp", "Interleaved1F1B"; "?" for what is none. Never NULL. */
 VRAM_API const char *vram_wrapper_name(vram_wrapper wrapper);
 VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
+
+/* What a rank of a pipeline does with a microbatch of one of its stages. */
+#define VRAM_STAGE_ACTIONS(X)                                                                      \
+  X(F)      /* forward */                                                                          \
+  X(B)      /* backward */                                                                         \
+  X(I)      /* of backward the part for the stage's inputs, */                                     \
+  X(W)      /* and the part for its weights */                                                     \
+  X(SEND_F) /* its outputs go to the next stage, */                                                \
+  X(SEND_B) /* the gradients of its inputs to the stage before */                                  \
+  X(RECV_F) /* its inputs are to be received, */                                                   \
+  X(RECV_B) /* the gradients of its outputs */                                                     \
+  X(WAIT_F) /* until what was sent is received */                                                  \
+  X(WAIT_B)
+
+typedef enum vram_stage_action_kind {
+#define VRAM__X(id) VRAM_STAGE_##id,
+  VRAM_STAGE_ACTIONS(VRAM__X)
+#undef VRAM__X
+      VRAM_STAGE_ACTION_COUNT
+} vram_stage_action_kind;
+
+typedef struct vram_stage_action {
+  uint32_t stage, microbatch;
+  uint8_t kind; /* vram_stage_action_kind */
+} vram_stage_action;
+
+/* Bytes of scratch that vram_pipeline_order needs. */
+VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
+
+/* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
+   p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
+   where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
+   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
+   */
+VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,
+                                         uint64_t bytes, vram_stage_action *list, uint32_t cap,
+                                         uint32_t *count, vram_error *err);
+
+/* Stages of each rank. */
+VRAM_API uint32_t vram_pipeline_stages(const vram_parallel *p);
+
+/* The k-th stage of a rank; the number of stages in all behind its last. */
+VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *p, uint32_t rank, uint32_t k);
 VRAM_API const char *vram_collective_name(vram_collective kind);
 #endif

@@ -148,6 +148,7 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what);
 VRAM__FN vram_value *vram__onnx_take_in(vram__onnx_job *m, vram__onnx_step *s, uint32_t i);
 VRAM__FN int64_t vram__onnx_axis(int64_t axis, uint32_t ndim);
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size);
 
 /* onnx_fold.c */
 VRAM__FN int vram__onnx_fold(vram__onnx_job *m, vram__onnx_step *s);

@@ -197,7 +197,7 @@ static int vram__onnx_cuts_read(vram__onnx_job *m, vram__onnx_step *s, vram__onn
 }
 
 /* A place within 0 and size, from the end if it is negative. */
-static int64_t vram__onnx_place(int64_t at, int64_t size) {
+VRAM__FN int64_t vram__onnx_place(int64_t at, int64_t size) {
   at = at < 0 ? (at < -size ? 0 : at + size) : at;
   return at > size ? size : at;
 }

@@ -530,7 +530,7 @@ static void vram__onnx_head_tflite(const vram__onnx_job *m, char *to, uint32_t c
     vram__text_putu(to, cap, n, m->f->tensor_bytes);
     vram__text_puts(to, cap, n, " bytes of constants\n");
   }
-  if (graphs && graphs->number.u > 1) {
+  if (graphs && graphs->kind == VRAM_VALUE_UINT && graphs->number.u > 1) {
     vram__text_puts(to, cap, n, "# without subgraphs behind the first: ");
     vram__text_putu(to, cap, n, graphs->number.u - 1);
     vram__text_puts(to, cap, n, "\n");

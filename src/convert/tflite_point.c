@@ -219,11 +219,6 @@ typedef struct vram__tflite_cut { /* of an axis */
   int is_one; /* the axis goes */
 } vram__tflite_cut;
 
-static int64_t vram__tflite_place(int64_t at, int64_t size) {
-  at = at < 0 ? (at < -size ? 0 : at + size) : at;
-  return at > size ? size : at;
-}
-
 /* SLICE: begins and sizes. STRIDED_SLICE: begins, ends, steps, and bits for axes. */
 static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_value *x,
                              int is_first, vram__tflite_cut *c) {
@@ -243,12 +238,12 @@ static int vram__tflite_cuts(vram__onnx_job *m, vram__onnx_step *s, const vram_v
     return vram__onnx_refuse(m, "axes that the mask adds");
   for (i = 0; i < x->d->ndim; i++) {
     const int64_t size = x->d->v[vram__tflite_axis(is_first, i)];
-    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__tflite_place(list[0][i], size);
+    c[i].start = i >= n[0] || begins >> i & 1 ? 0 : vram__onnx_place(list[0][i], size);
     c[i].end = size;
     c[i].step = strided && i < n[0] ? list[2][i] : 1;
     c[i].is_one = i < n[0] && ones >> i & 1;
     if (i < n[0] && strided && !(ends >> i & 1))
-      c[i].end = vram__tflite_place(list[1][i], size);
+      c[i].end = vram__onnx_place(list[1][i], size);
     else if (i < n[0] && !strided && list[1][i] >= 0 && list[1][i] <= size - c[i].start)
       c[i].end = c[i].start + list[1][i];
     if (c[i].step < 1)

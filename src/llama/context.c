@@ -203,10 +203,9 @@ VRAM__FN int vram__llama_is_indexed(const vram__llama *l, uint32_t i) {
   const vram_file_value *v = vram__llama_get(l, "attention.indexer.types");
   if (!vram__text_is(l->arch, l->arch_len, "glm-dsa"))
     return 1;
-  if (v && v->kind == VRAM_VALUE_ARRAY)
-    return v->of == VRAM_VALUE_FLOAT || !v->array || i >= v->count ||
-           ((const uint64_t *)v->array)[i] != 0;
-  if (v)
+  if (v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of))
+    return !v->array || i >= v->count || ((const uint64_t *)v->array)[i] != 0;
+  if (v && vram__llama_is_whole(v->kind))
     return v->number.u != 0;
   return l->n_ctx_train < 1048576 || i < 3 || i % 4 == 2;
 }

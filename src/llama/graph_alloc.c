@@ -100,10 +100,13 @@ static int32_t vram__graph_taken_over(const vram__graph *g, const vram__graph_no
 
 static int vram__graph_place_node(vram__graph *g, int32_t i) {
   vram__graph_node *n = g->node + i;
-  vram__graph_heap *h = g->heap + n->buffer;
+  vram__graph_heap *h;
   int32_t from;
   if (n->view >= 0 || (n->flags & (VRAM__NODE_FOREIGN | VRAM__NODE_IS_PLACED)))
     return 1;
+  if (n->buffer < 0)
+    return 0; /* of nothing that has a place: a layer without its weights */
+  h = g->heap + n->buffer;
   n->flags |= VRAM__NODE_IS_PLACED;
   from = vram__graph_taken_over(g, n);
   if (from >= 0) {

@@ -149,7 +149,7 @@ static int32_t vram__build_transposed(vram__build *b, vram_dtype type, uint64_t 
                                       uint64_t cells) {
   int32_t i = vram__build_node(b, cells, head, 1, vram__build_read(b, type, head, cells));
   if (vram__llama_is_quantised(type))
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   vram__build_at(b, i)->bytes =
       vram__build_at(b, i)->bytes / 4 * vram_dtype_get_info(type)->block_bytes;
   return i;
@@ -464,7 +464,7 @@ VRAM__FN int32_t vram__build_shared_attention(vram__build *b, int32_t x) {
   int32_t i;
   a.k = a.v = a.gate = -1;
   if (vram__build_weight(b, "attn_qkv.weight"))
-    b->g->is_full = 1; /* all in one: not built */
+    b->g->is_given_up = 1; /* all in one: not built */
   i = vram__build_linear(b, x, "attn_q.weight", NULL);
   a.q = vram__build_turn(b, i, y->head_k, "attn_q_norm.weight", NULL);
   if (y->cache >= 0) {
@@ -539,7 +539,7 @@ VRAM__FN int32_t vram__build_unpacked(vram__build *b, int32_t x) {
   int32_t all, kv, k;
   a.gate = -1;
   if (turned > y->head_k)
-    b->g->is_full = 1; /* more positions than a head has elements */
+    b->g->is_given_up = 1; /* more positions than a head has elements */
   a.q = vram__build_view(b, vram__build_wide_q(b, x, 0), y->head_k, heads, b->tokens);
   a.q = vram__build_tempered(b, vram__build_rope(b, a.q));
   all = vram__build_linear(b, x, "attn_kv_a_mqa.weight", NULL);

@@ -16,18 +16,13 @@ typedef struct vram__build_row {
 
 static const vram__build_row *vram__build_row_of(const vram__llama *m);
 
-/* Are output rows chosen in the last layer, and not behind it? */
-static int vram__build_has_rows(const vram__build *b) {
-  return !(b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL));
-}
-
 /* What makes one token of others: attention, or a state. */
 VRAM__FN int32_t vram__build_mix(vram__build *b, int32_t x) {
   const vram__llama *m = b->m;
   if (m->layer[b->il].is_recurrent)
     return vram__build_row_of(m)->state(b, x);
   if (m->layer[m->layer[b->il].reads].cache < 0) {
-    b->g->is_full = 1; /* a feed-forward's layer without its matrices */
+    b->g->is_given_up = 1; /* a feed-forward's layer without its matrices */
     return x;
   }
   if (m->row->memory == VRAM__LLAMA_NO_MEMORY || (b->flags & VRAM__BUILD_NO_CACHE))
@@ -72,7 +67,7 @@ static vram__build_norms vram__build_norms_of(vram__build *b) {
     n.forward = after;
     n.forward_bias = "";
     if (!vram__build_weight(b, after))
-      b->g->is_full = 1; /* no layer of this kind: feed-forward without a norm */
+      b->g->is_given_up = 1; /* no layer of this kind: feed-forward without a norm */
   }
   return n;
 }
@@ -96,11 +91,7 @@ static int32_t vram__build_plain(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix(b, vram__build_norm_input(b, x, "attn_norm.weight", "attn_norm.bias"));
   if (b->flags & VRAM__BUILD_ROWS_AFTER)
     i = vram__build_norm(b, i, n.mixed, NULL);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    logits = logits >= 0 ? vram__build_rows_of(b, logits) : -1;
-  }
+  vram__build_last_rows(b, is_last, &i, &x, logits >= 0 ? &logits : NULL);
   if (!(b->flags & VRAM__BUILD_ROWS_AFTER))
     i = vram__build_norm(b, i, n.mixed, NULL);
   i = vram__build_scaled(b, i);
@@ -122,11 +113,7 @@ static int32_t vram__build_parallel(vram__build *b, int32_t x, int is_last) {
   if (vram__build_weight(b, "attn_norm_2.weight")) /* falcon of 40 billion */
     i = vram__build_norm(b, x, "attn_norm_2.weight", "attn_norm_2.bias");
   i = vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-    norm = vram__build_rows_of(b, norm);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, &norm);
   norm = vram__build_forward(b, norm, -1);
   if (b->flags & VRAM__BUILD_ATTENTION_FIRST)
     return vram__build_map(b, vram__build_map(b, i, norm), x);
@@ -142,10 +129,7 @@ static int32_t vram__build_beside_input(vram__build *b, int32_t x, int is_last) 
   if (!parallel || !parallel->number.u)
     return vram__build_plain(b, x, is_last);
   i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", "attn_norm.bias"));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   forward = vram__build_forward(b, vram__build_norm(b, x, "ffn_norm.weight", "ffn_norm.bias"), -1);
   return vram__build_map(b, vram__build_map(b, forward, x), i);
 }
@@ -156,10 +140,7 @@ static int32_t vram__build_single(vram__build *b, int32_t x, int is_last) {
       vram__build_weight(b, "ffn_down.weight") || vram__build_weight(b, "ffn_down_exps.weight");
   int32_t i = vram__build_norm(b, x, "attn_norm.weight", NULL);
   i = is_forward ? vram__build_forward(b, i, -1) : vram__build_mix(b, i);
-  if (is_last && vram__build_has_rows(b)) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   return vram__build_map(b, i, x);
 }
 
@@ -425,7 +406,7 @@ static void vram__build_all(vram__build *b) {
   vram__build_each_layer(b, x);
   if (b->flags & VRAM__BUILD_STREAMED)
     x = vram__build_streams_begin(b, x);
-  for (b->il = 0; b->il < n && !b->g->is_full; b->il++) {
+  for (b->il = 0; b->il < n && !b->g->is_given_up; b->il++) {
     b->device = m->layer[b->il].device < 0 ? b->host : m->layer[b->il].device;
     b->layer_first = b->g->nnode;
     x = vram__build_row_of(m)->layer(b, x, b->il + 1 == n);
@@ -480,7 +461,9 @@ static int vram__build_is_moved(const vram__llama *m) {
 /* Has a token positions in several directions, by the file (llama_hparams::use_mrope)? */
 static int vram__build_has_sections(const vram__llama *m) {
   const vram_file_value *v = vram__llama_get(m, "rope.dimension_sections");
-  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  const uint64_t *of = v && v->kind == VRAM_VALUE_ARRAY && vram__llama_is_whole(v->of)
+                           ? (const uint64_t *)v->array
+                           : NULL;
   return of && v->count > 1 && of[0] && of[1] && of[0] < INT32_MAX && of[1] < INT32_MAX;
 }
 
@@ -588,7 +571,7 @@ VRAM__FN void vram__llama_resolve(vram__llama *m, void *memory, uint64_t bytes) 
     return;
   b.tokens = b.outputs = m->n_seq;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return;
   vram__graph_spread(g);
   for (uint32_t i = 0; i < g->norder; i++) {
@@ -608,10 +591,10 @@ static vram_llama_known vram__build_peaks(const vram__llama *m, void *memory, ui
     return VRAM_LLAMA_UNKNOWN;
   b.pins_attention = (uint8_t)pins_attention;
   vram__build_all(&b);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   vram__graph_split(g);
-  if (g->is_full)
+  if (g->is_given_up)
     return VRAM_LLAMA_UNKNOWN;
   for (uint32_t i = 0; i < g->nbuffer; i++)
     vram__heap_begin(g->heap + i, i < m->ndevice ? 128 : 32);

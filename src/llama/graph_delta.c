@@ -8,8 +8,6 @@ typedef struct vram__build_net {
   uint64_t width, heads; /* of V; Q and K of qwen35 may have fewer */
 } vram__build_net;
 
-static uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* One op (llama_cparams.fused_gdn_ch is always set): the results, behind them the states, which are
    stored. */
 static int32_t vram__build_net_op(vram__build *b, const vram__build_net *n) {
@@ -76,7 +74,7 @@ VRAM__FN int32_t vram__build_delta(vram__build *b, int32_t x) {
   n.width = b->m->ssm_d_state;
   n.heads = heads;
   if (!vram__build_weight(b, "attn_qkv.weight") || !group || heads % group)
-    b->g->is_full = 1; /* the older form of qwen3next */
+    b->g->is_given_up = 1; /* the older form of qwen3next */
   vram__build_expand(b, x);
   all = vram__build_linear(b, x, "attn_qkv.weight", NULL);
   all = vram__build_view(b, all, vram__build_at(b, all)->ne[0], vram__build_each(b), b->m->n_seq);

@@ -214,7 +214,7 @@ static int32_t vram__build_inner(vram__build *b, int32_t x, int32_t chosen,
   }
   up = vram__build_expert(b, x, chosen, e->up, e->up_bias);
   if (up < 0) {
-    b->g->is_full = 1; /* a router without experts */
+    b->g->is_given_up = 1; /* a router without experts */
     return x;
   }
   gate = vram__build_expert(b, x, chosen, e->gate, e->gate_bias);
@@ -226,7 +226,7 @@ static int32_t vram__build_last(vram__build *b, int32_t x, int32_t chosen,
                                 const vram__build_experts *e) {
   const int32_t i = vram__build_expert(b, x, chosen, e->down, e->down_bias);
   if (i < 0)
-    b->g->is_full = 1; /* experts without one */
+    b->g->is_given_up = 1; /* experts without one */
   return i < 0 ? x : i;
 }
 
@@ -292,7 +292,7 @@ VRAM__FN int32_t vram__build_chunks(vram__build *b, int32_t x, int32_t logits) {
       "ffn_up_chexps.weight", "ffn_gate_chexps.weight", "ffn_down_chexps.weight", "", "", ""};
   const double each = vram__llama_real(b->m, "experts_per_group");
   if (!(each >= 1) || b->m->n_expert_used * each > b->m->n_expert)
-    b->g->is_full = 1; /* fewer groups than are chosen: no graph of this kind */
+    b->g->is_given_up = 1; /* fewer groups than are chosen: no graph of this kind */
   return vram__build_chosen(b, x, logits, &e, each > 1);
 }
 

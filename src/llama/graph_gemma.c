@@ -32,7 +32,7 @@ VRAM__FN void vram__build_each_layer(vram__build *b, int32_t x) {
 static int32_t vram__build_own(vram__build *b, int32_t x) {
   uint64_t width;
   if (b->each_layer < 0) {
-    b->g->is_full = 1; /* gemma3n without them */
+    b->g->is_given_up = 1; /* gemma3n without them */
     return x;
   }
   width = vram__build_at(b, b->each_layer)->ne[0];

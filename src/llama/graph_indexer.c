@@ -35,7 +35,7 @@ VRAM__FN void vram__build_index(vram__build *b, int32_t x, int32_t latent) {
   if (!t || !vram__llama_is_indexed(b->m, b->il))
     return;
   if (!head || c + 1 != (int32_t)b->m->ncache) {
-    b->g->is_full = 1; /* no cache of an indexer, or not behind that of the layer */
+    b->g->is_given_up = 1; /* no cache of an indexer, or not behind that of the layer */
     return;
   }
   heads = vram__build_width(t) / head;

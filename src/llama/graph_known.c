@@ -61,6 +61,46 @@ static int vram__known_ends(const char *name, uint32_t len, const char *with) {
   return len > n && vram__text_equal(name + len - n, with, n);
 }
 
+/* Weights that only some architectures have: what their names begin with, and who has them, a space
+   behind each. Of the others each may be anywhere: with one that its layer does not take, llama.cpp
+   loads no file ("wrong number of tensors"). */
+static const struct {
+  const char *begins, *has;
+} vram__known_of[] = {
+    {"time_mix_", "rwkv6 rwkv6qwen2 rwkv7 arwkv7 "},
+    {"channel_mix_", "rwkv6 rwkv7 "},
+    {"altup_", "gemma3n "},
+    {"laurel_", "gemma3n "},
+    {"vis_", "cogvlm "},
+    {"cross_attn_", "t5 "},
+    {"shortconv.", "lfm2 lfm2moe "},
+    {"ffn_latent_", "nemotron_h_moe "},
+    {"indexer.", "deepseek32 glm-dsa "},
+    {"ssm_ba", "qwen3next "},
+    {"ssm_f_", "kimi-linear "},
+    {"ssm_g_", "kimi-linear "},
+    {"ssm_", "falcon-h1 qwen3next qwen35 qwen35moe plamo2 mamba mamba2 jamba nemotron_h"
+             " nemotron_h_moe granitehybrid kimi-linear "},
+};
+
+static int vram__known_is_of(const vram__llama *m, const char *name, uint32_t len) {
+  for (size_t i = 0; i < sizeof vram__known_of / sizeof *vram__known_of; i++) {
+    const char *at = vram__known_of[i].has;
+    const uint32_t n = vram__text_len(vram__known_of[i].begins);
+    if (len < n || !vram__text_equal(name, vram__known_of[i].begins, n))
+      continue;
+    for (; *at; at++) {
+      const char *const word = at;
+      while (*at != ' ')
+        at++;
+      if ((uint32_t)(at - word) == m->arch_len && vram__text_equal(word, m->arch, m->arch_len))
+        return 1;
+    }
+    return 0;
+  }
+  return 1;
+}
+
 /* "blk.N.NAME", N below that of the layers that are computed. */
 static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, uint64_t flags) {
   const char *name = t->name;
@@ -79,6 +119,8 @@ static int vram__known_tensor(const vram__llama *m, const vram_file_tensor *t, u
     return 1;
   name += i + 1;
   len = len > i + 1 ? len - i - 1 : 0;
+  if (!vram__known_is_of(m, name, len))
+    return 0;
   if (vram__known_ends(name, len, ".weight"))
     return vram__known_is_in(vram__known_weights, name, len - 7);
   if (vram__known_ends(name, len, ".bias"))

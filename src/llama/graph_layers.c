@@ -4,10 +4,7 @@
 /* bert: norms behind the sums. */
 VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, x);
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   i = vram__build_norm(b, i, "attn_output_norm.weight", "attn_output_norm.bias");
   if (vram__build_weight(b, "attn_norm_2.weight")) { /* jina-bert-v2: the input once more */
@@ -23,10 +20,7 @@ VRAM__FN int32_t vram__build_behind(vram__build *b, int32_t x, int is_last) {
 /* arctic: a dense feed-forward behind attention, experts beside both. */
 VRAM__FN int32_t vram__build_arctic(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), dense;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   i = vram__build_map(b, i, x);
   dense = vram__build_dense(b, vram__build_norm(b, i, "ffn_norm.weight", NULL));
   dense = vram__build_map(b, dense, i);
@@ -45,10 +39,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
   }
   if (!y->n_ff)
     return before;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (y->n_head)
     i = vram__build_map(b, i, x);
   x = i;
@@ -59,10 +50,7 @@ VRAM__FN int32_t vram__build_deci(vram__build *b, int32_t x, int is_last) {
 /* grovemoe: experts, and of what they make those of their groups, by the same logits. */
 VRAM__FN int32_t vram__build_grove(vram__build *b, int32_t x, int is_last) {
   int32_t i = vram__build_mix(b, vram__build_norm(b, x, "attn_norm.weight", NULL)), logits, group;
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_norm(b, x, "ffn_norm.weight", NULL);
   logits = vram__build_linear(b, i, "ffn_gate_inp.weight", NULL);
@@ -78,10 +66,7 @@ VRAM__FN int32_t vram__build_swin(vram__build *b, int32_t x, int is_last) {
   const vram_file_value *v = vram__llama_get(b->m, "swin_norm");
   const int is_after = v && v->number.u;
   int32_t i = vram__build_mix(b, is_after ? x : vram__build_norm(b, x, "attn_norm.weight", NULL));
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   if (is_after)
     i = vram__build_norm(b, i, "attn_norm.weight", NULL);
   x = vram__build_map(b, i, x);

@@ -8,7 +8,7 @@ static int32_t vram__build_tensor(vram__build *b, uint64_t n0, uint64_t n1, uint
   vram__graph *g = b->g;
   vram__graph_node *n = g->node + g->nnode;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return 0;
   }
   vram__memory_zero(n, sizeof *n);
@@ -27,7 +27,7 @@ VRAM__FN void vram__build_source(vram__build *b, int32_t node, int32_t source) {
   if (source < 0)
     return;
   if (n->nsource == VRAM__GRAPH_SOURCES)
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
   else
     n->source[n->nsource++] = source;
 }
@@ -36,7 +36,7 @@ static void vram__build_put(vram__build *b, int32_t node) {
   vram__graph *g = b->g;
   int is_input = (g->node[node].flags & (VRAM__NODE_INPUT | VRAM__NODE_LEAF)) != 0;
   if (is_input ? g->ninput == VRAM__GRAPH_INPUTS : g->norder == g->cap)
-    g->is_full = 1;
+    g->is_given_up = 1;
   else if (is_input)
     g->input[g->ninput++] = node;
   else
@@ -330,6 +330,23 @@ VRAM__FN int32_t vram__build_rows_of(vram__build *b, int32_t x) {
   vram__build_source(b, i, b->out_ids);
   return i;
 }
+
+/* These rows in the last layer, unless the architecture takes them behind it or takes none: of one,
+   two or three tensors. */
+VRAM__FN void vram__build_last_rows(vram__build *b, int is_last, int32_t *x, int32_t *y,
+                                    int32_t *z) {
+  if (!is_last ||
+      (b->flags & (VRAM__BUILD_ROWS_LAST | VRAM__BUILD_ROWS_NORM | VRAM__BUILD_ROWS_ALL)))
+    return;
+  *x = vram__build_rows_of(b, *x);
+  if (y)
+    *y = vram__build_rows_of(b, *y);
+  if (z)
+    *z = vram__build_rows_of(b, *z);
+}
+
+/* Tokens of each sequence. */
+VRAM__FN uint64_t vram__build_each(const vram__build *b) { return b->tokens / b->m->n_seq; }
 
 /* Factors of rope, where the layer's weights are or a pattern puts them; -1: the model has none. */
 static int32_t vram__build_factors(vram__build *b) {

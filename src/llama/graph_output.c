@@ -80,7 +80,7 @@ static int32_t vram__build_of_sequences(vram__build *b, int32_t x, int is_mean) 
     return i;
   }
   if (rows != b->tokens)
-    b->g->is_full = 1; /* llama.cpp stops */
+    b->g->is_given_up = 1; /* llama.cpp stops */
   i = vram__build_node(b, rows, width, 1, vram__build_view(b, x, rows, width, 1));
   i = vram__build_node(b, width, b->m->n_seq, 1, i);
   vram__build_source(b, i,

@@ -3,15 +3,13 @@
    arwkv7.cpp; llama-graph.cpp, build_rwkv_token_shift_load) */
 #include "llama/graph.h"
 
-static uint64_t vram__build_of_one(const vram__build *b) { return b->tokens / b->m->n_seq; }
-
 /* All tokens in a row, and apart by sequence. */
 static int32_t vram__build_in_a_row(vram__build *b, int32_t x) {
   return vram__build_view(b, x, vram__build_at(b, x)->ne[0], b->tokens, 1);
 }
 
 static int32_t vram__build_by_sequence(vram__build *b, int32_t x) {
-  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_of_one(b), b->m->n_seq);
+  return vram__build_view(b, x, vram__build_at(b, x)->ne[0], vram__build_each(b), b->m->n_seq);
 }
 
 static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name) {
@@ -20,7 +18,7 @@ static int32_t vram__build_weighted(vram__build *b, int32_t x, const char *name)
 
 /* The state behind which each sequence's tokens are shifted by one. */
 static int32_t vram__build_before_each(vram__build *b, int32_t state, int32_t x) {
-  const uint64_t width = b->m->n_embd, each = vram__build_of_one(b);
+  const uint64_t width = b->m->n_embd, each = vram__build_each(b);
   const int32_t i = vram__build_node(b, width, each, b->m->n_seq, state);
   const int32_t others = vram__build_view(b, x, width, each - 1, b->m->n_seq);
   vram__build_at(b, others)->bytes =
@@ -256,11 +254,7 @@ VRAM__FN int32_t vram__build_rwkv(vram__build *b, int32_t x, int is_last) {
   x = vram__build_in_a_row(b, x);
   i = vram__build_in_a_row(b, i);
   before = vram__build_in_a_row(b, before);
-  if (is_last) {
-    x = vram__build_rows_of(b, x);
-    i = vram__build_rows_of(b, i);
-    before = vram__build_rows_of(b, before);
-  }
+  vram__build_last_rows(b, is_last, &x, &i, &before);
   if (vram__build_is_7(b))
     return vram__build_map(b, vram__build_channels7(b, i, before), x);
   i = vram__build_map(b, vram__build_channels6(b, i, before), x);
@@ -278,8 +272,7 @@ VRAM__FN int32_t vram__build_rwkv_qwen(vram__build *b, int32_t x, int is_last) {
   i = vram__build_mix_tokens(b, norm, vram__build_before_each(b, shift, norm));
   vram__build_foreign(b, vram__build_last_token(b, norm), -1);
   x = vram__build_in_a_row(b, vram__build_map(b, i, x));
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);
 }

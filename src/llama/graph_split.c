@@ -58,7 +58,7 @@ static int32_t vram__graph_append(vram__graph *g, int32_t of, int8_t buffer, uin
   vram__graph_node *n = g->node + g->nnode;
   const vram__graph_node *from = g->node + of;
   if (g->nnode == g->cap) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return -1;
   }
   *n = *from;
@@ -96,7 +96,7 @@ static int32_t vram__split_copy(vram__split *s, int32_t i) {
   if (c >= 0)
     return c;
   if (s->ninput == sizeof s->input / sizeof *s->input) {
-    g->is_full = 1;
+    g->is_given_up = 1;
     return i;
   }
   c = vram__graph_append(g, i, s->buffer, flags);
@@ -200,7 +200,7 @@ VRAM__FN void vram__graph_split(vram__graph *g) {
   vram__graph_spread(g);
   if (g->is_pipeline)
     vram__graph_multiply(g);
-  for (uint32_t i = 0; i < g->norder && !g->is_full; i++) {
+  for (uint32_t i = 0; i < g->norder && !g->is_given_up; i++) {
     vram__graph_node *n = g->node + g->order[i];
     if (vram__graph_is_view(n))
       continue;

@@ -42,7 +42,7 @@ VRAM__FN int32_t vram__build_state(vram__build *b, uint64_t width) {
 
 /* The state of a convolution, the new columns behind it; the last columns are the next state. */
 static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
-  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = b->tokens / b->m->n_seq;
+  const uint64_t width = vram__build_at(b, x)->ne[0], tokens = vram__build_each(b);
   int32_t state = vram__build_state(b, b->m->n_embd_r), i;
   state = vram__build_view(b, state, kernel - 1, width, b->m->n_seq);
   x = vram__build_view(b, x, tokens, width, b->m->n_seq);
@@ -56,7 +56,7 @@ static int32_t vram__build_columns(vram__build *b, int32_t x, uint64_t kernel) {
 VRAM__FN int32_t vram__build_convolve(vram__build *b, int32_t x) {
   const uint64_t width = vram__build_at(b, x)->ne[0];
   int32_t i = vram__build_columns(b, x, b->m->ssm_d_conv);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "ssm_conv1d.weight"));
   i = vram__build_bias(b, i, "ssm_conv1d.bias");
   return vram__build_map(b, i, -1);
@@ -82,7 +82,7 @@ typedef struct vram__build_scanned {
 
 /* The scan's outputs, behind them the states, which are stored. */
 static int32_t vram__build_scan(vram__build *b, const vram__build_scanned *s) {
-  const uint64_t inner = b->m->ssm_d_inner, tokens = b->tokens / b->m->n_seq;
+  const uint64_t inner = b->m->ssm_d_inner, tokens = vram__build_each(b);
   const uint64_t states = vram__product_or_overflow(b->m->n_embd_s, b->m->n_seq);
   const uint64_t outputs =
       vram__product_or_overflow(vram__product_or_overflow(inner, tokens), b->m->n_seq);
@@ -121,7 +121,7 @@ static int32_t vram__build_gate(vram__build *b, int32_t y, int32_t x, int32_t z)
 }
 
 static int32_t vram__build_slice(vram__build *b, int32_t a, uint64_t width) {
-  return vram__build_view(b, a, width, b->tokens / b->m->n_seq, b->m->n_seq);
+  return vram__build_view(b, a, width, vram__build_each(b), b->m->n_seq);
 }
 
 VRAM__FN int32_t vram__build_mamba(vram__build *b, int32_t x) {
@@ -160,7 +160,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
   s.x = vram__build_slice(b, x, inner);
   s.b = vram__build_slice(b, x, shared);
   s.c = vram__build_slice(b, x, shared);
-  s.dt = vram__build_node(b, b->m->ssm_dt_rank, b->tokens / b->m->n_seq, b->m->n_seq, s.dt);
+  s.dt = vram__build_node(b, b->m->ssm_dt_rank, vram__build_each(b), b->m->n_seq, s.dt);
   s.dt = vram__build_bias(b, s.dt, "ssm_dt.bias");
   s.x = vram__build_view(b, s.x, heads ? inner / heads : 0, heads, b->tokens); /* heads apart */
   x = vram__build_gate(b, vram__build_scan(b, &s), s.x, z);
@@ -174,7 +174,7 @@ VRAM__FN int32_t vram__build_mamba2(vram__build *b, int32_t x) {
 /* The input is sorted by heads first; B, C and dt are made of it as mamba's are, with norms. */
 VRAM__FN int32_t vram__build_plamo2(vram__build *b, int32_t x) {
   const uint64_t inner = b->m->ssm_d_inner, state = b->m->ssm_d_state, heads = b->m->ssm_dt_rank;
-  const uint64_t head = heads ? inner / heads : 0, each = b->tokens / b->m->n_seq;
+  const uint64_t head = heads ? inner / heads : 0, each = vram__build_each(b);
   const vram_file_tensor *dt = vram__build_weight(b, "ssm_dt.weight");
   int32_t all, z;
   vram__build_scanned s;
@@ -208,8 +208,7 @@ VRAM__FN int32_t vram__build_beside_state(vram__build *b, int32_t x, int is_last
   i = vram__build_map(b, i,
                       vram__build_mamba2(b, vram__build_norm(b, x, "attn_norm.weight", NULL)));
   x = vram__build_map(b, i, x);
-  if (is_last)
-    x = vram__build_rows_of(b, x);
+  vram__build_last_rows(b, is_last, &x, NULL, NULL);
   i = vram__build_norm(b, x, vram__build_weight(b, norm) ? norm : "ffn_norm.weight", NULL);
   return vram__build_map(b, vram__build_forward(b, i, -1), x);
 }
@@ -223,7 +222,7 @@ VRAM__FN int32_t vram__build_shortconv(vram__build *b, int32_t x) {
   x = vram__build_slice(b, all, width);
   i = vram__build_map(b, vram__build_slice(b, all, width), x);
   i = vram__build_columns(b, i, b->m->shortconv_l_cache);
-  i = vram__build_with(b, vram__build_node(b, width, b->tokens / b->m->n_seq, b->m->n_seq, i),
+  i = vram__build_with(b, vram__build_node(b, width, vram__build_each(b), b->m->n_seq, i),
                        vram__build_weight(b, "shortconv.conv.weight"));
   i = vram__build_map(b, c, i);
   i = vram__build_linear(b, i, "shortconv.out_proj.weight", NULL);

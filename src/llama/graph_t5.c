@@ -15,7 +15,7 @@ static int32_t vram__build_distances(vram__build *b, uint64_t cells) {
     b->il = il;
   }
   if (!t) {
-    b->g->is_full = 1;
+    b->g->is_given_up = 1;
     return b->buckets;
   }
   if (b->buckets < 0)
@@ -51,10 +51,7 @@ static int32_t vram__build_cross(vram__build *b, int32_t x) {
 }
 
 static int32_t vram__build_t5_end(vram__build *b, int32_t i, int32_t x, int is_last) {
-  if (is_last) {
-    i = vram__build_rows_of(b, i);
-    x = vram__build_rows_of(b, x);
-  }
+  vram__build_last_rows(b, is_last, &i, &x, NULL);
   x = vram__build_map(b, i, x);
   i = vram__build_dense(b, vram__build_norm(b, x, "ffn_norm.weight", NULL));
   return vram__build_map(b, i, x);

@@ -14,6 +14,11 @@ VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char
   return vram_file_get(l->file, name, n);
 }
 
+/* Is a value, or each of an array, a uint64_t or int64_t: a number or a flag? */
+VRAM__FN int vram__llama_is_whole(uint32_t kind) {
+  return kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL;
+}
+
 /* 0: missing, or no number. */
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key) {
   const vram_file_value *const v = vram__llama_get(l, key);
@@ -38,8 +43,75 @@ static vram_result vram__llama_refuse(const vram__llama *l, vram_error *e, const
 
 /* 0: no whole number from 0 to 2^31 - 1. */
 static int vram__llama_is_count(uint32_t kind, uint64_t u) {
-  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT || kind == VRAM_VALUE_BOOL) &&
-         u <= INT32_MAX;
+  return (kind == VRAM_VALUE_UINT || kind == VRAM_VALUE_INT) && u <= INT32_MAX;
+}
+
+/* Keys that are read by their values alone: of what kind they must be. llama.cpp stops at a key of
+   another type, too (llama-model-loader.cpp, GGUFMeta::GKV::get_kv), if its architecture has it. */
+typedef enum vram__llama_kind {
+  VRAM__LLAMA_FLAG,
+  VRAM__LLAMA_COUNT,
+  VRAM__LLAMA_FLOAT,
+  VRAM__LLAMA_FLOATS /* of each layer, or one for all */
+} vram__llama_kind;
+
+static const struct {
+  const char *key;
+  vram__llama_kind kind;
+} vram__llama_kinds[] = {
+    {"attention.causal", VRAM__LLAMA_FLAG},
+    {"use_parallel_residual", VRAM__LLAMA_FLAG},
+    {"swin_norm", VRAM__LLAMA_FLAG},
+    {"rope.scaling.finetuned", VRAM__LLAMA_FLAG},
+    {"expert_weights_norm", VRAM__LLAMA_FLAG},
+    {"ssm.dt_b_c_rms", VRAM__LLAMA_FLAG},
+    {"pooling_type", VRAM__LLAMA_COUNT},
+    {"classifier.pooling_type", VRAM__LLAMA_COUNT},
+    {"n_deepstack_layers", VRAM__LLAMA_COUNT},
+    {"leading_dense_block_count", VRAM__LLAMA_COUNT},
+    {"attention.indexer.top_k", VRAM__LLAMA_COUNT},
+    {"experts_per_group", VRAM__LLAMA_COUNT},
+    {"rescale_every_n_layers", VRAM__LLAMA_COUNT},
+    {"num_loops", VRAM__LLAMA_COUNT},
+    {"attention.max_alibi_bias", VRAM__LLAMA_FLOAT},
+    {"attention.clamp_kqv", VRAM__LLAMA_FLOAT},
+    {"attention.temperature_scale", VRAM__LLAMA_FLOAT},
+    {"attention.value_scale", VRAM__LLAMA_FLOAT},
+    {"attention.layer_norm_rms_epsilon", VRAM__LLAMA_FLOAT},
+    {"residual_scale", VRAM__LLAMA_FLOAT},
+    {"embedding_scale", VRAM__LLAMA_FLOAT},
+    {"expert_weights_scale", VRAM__LLAMA_FLOAT},
+    {"swiglu_clamp_exp", VRAM__LLAMA_FLOATS},
+    {"swiglu_clamp_shexp", VRAM__LLAMA_FLOATS},
+};
+
+static int vram__llama_is_kind(const vram_file_value *v, vram__llama_kind kind) {
+  switch (kind) {
+  case VRAM__LLAMA_FLAG:
+    return v->kind == VRAM_VALUE_BOOL;
+  case VRAM__LLAMA_COUNT:
+    return vram__llama_is_count(v->kind, v->number.u);
+  case VRAM__LLAMA_FLOATS:
+    if (v->kind == VRAM_VALUE_ARRAY)
+      return v->of == VRAM_VALUE_FLOAT;
+    /* fall through */
+  default:
+    return v->kind == VRAM_VALUE_FLOAT;
+  }
+}
+
+static vram_result vram__llama_check_kinds(const vram__llama *l, vram_error *e) {
+  static const char *const expected[] = {
+      "': true or false is expected", "': a number from 0 to 2^31-1 is expected",
+      "': a floating-point number is expected", "': floating-point numbers are expected"};
+  size_t i;
+  for (i = 0; i < sizeof vram__llama_kinds / sizeof *vram__llama_kinds; i++) {
+    const char *const key = vram__llama_kinds[i].key;
+    const vram_file_value *const v = vram__llama_get(l, key);
+    if (v && !vram__llama_is_kind(v, vram__llama_kinds[i].kind))
+      return vram__llama_refuse(l, e, key, expected[vram__llama_kinds[i].kind]);
+  }
+  return VRAM_OK;
 }
 
 /* What the file does not have stays as it is. */
@@ -54,21 +126,22 @@ static vram_result vram__llama_number(const vram__llama *l, const char *key, uin
   return VRAM_OK;
 }
 
-/* A number of each layer, into what lies at `offset` in each. */
-static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset,
+/* A number of each layer, or a flag, into what lies at `offset` in each. */
+static vram_result vram__llama_each(vram__llama *l, const char *key, uint64_t offset, int is_flag,
                                     vram_error *e) {
   const vram_file_value *const v = vram__llama_get(l, key);
   const uint64_t *many;
-  uint32_t i;
+  uint32_t i, kind;
   if (!v)
     return VRAM_OK;
   many = v->kind == VRAM_VALUE_ARRAY ? (const uint64_t *)v->array : NULL;
+  kind = many ? v->of : v->kind;
   if (v->kind == VRAM_VALUE_ARRAY && (!many || v->count < l->n_layer))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   for (i = 0; i < l->n_layer; i++) {
     const uint64_t u = many ? many[i] : v->number.u;
     const uint32_t n = (uint32_t)u;
-    if (!vram__llama_is_count(many ? v->of : v->kind, u))
+    if (!vram__llama_is_count(kind, u) && !(kind == VRAM_VALUE_BOOL && (is_flag || many)))
       return vram__llama_refuse(l, e, key, "': numbers from 0 to 2^31-1 are expected");
     vram__memory_copy((char *)(l->layer + i) + offset, &n, sizeof n);
   }
@@ -184,7 +257,7 @@ static vram_result vram__llama_sliding(vram__llama *l, vram_error *e) {
     l->n_swa = 0;
     return VRAM_OK;
   }
-  if (is_each && (!v->array || v->count < l->n_layer || v->of == VRAM_VALUE_FLOAT))
+  if (is_each && (!v->array || v->count < l->n_layer || !vram__llama_is_whole(v->of)))
     return vram__llama_refuse(l, e, key, "': a number for each layer is expected");
   if (!is_each && vram__llama_number(l, key, &period, e))
     return VRAM_ERR_VALUE;
@@ -263,13 +336,14 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
   static const char output[] = "output.weight";
   const vram_file_value *causal;
   uint32_t i;
-  if (vram__llama_begin(l, e) || vram__llama_numbers(l, e) ||
-      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), e) ||
-      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), e))
+  if (vram__llama_begin(l, e) || vram__llama_check_kinds(l, e) || vram__llama_numbers(l, e) ||
+      vram__llama_each(l, "attention.head_count", offsetof(vram__llama_layer, n_head), 0, e) ||
+      vram__llama_each(l, "feed_forward_length", offsetof(vram__llama_layer, n_ff), 0, e))
     return VRAM_ERR_VALUE;
   for (i = 0; i < l->n_layer; i++)
     l->layer[i].n_head_kv = l->layer[i].n_head;
-  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), e) ||
+  if (vram__llama_each(l, "attention.head_count_kv", offsetof(vram__llama_layer, n_head_kv), 0,
+                       e) ||
       vram__llama_sliding(l, e) || vram__llama_heads(l, e) || vram__llama_states(l, e))
     return VRAM_ERR_VALUE;
   l->n_layer_kv = l->n_layer - l->n_layer_nextn;
@@ -283,7 +357,7 @@ VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e) {
     l->layer[i].is_recurrent = (uint32_t)vram__llama_is_recurrent(l, i);
   if (l->row->recurrent == VRAM__LLAMA_LAYERS_INTERVAL && /* one by one: src/models/qwen35.cpp */
       vram__llama_each(l, "attention.recurrent_layers", offsetof(vram__llama_layer, is_recurrent),
-                       e))
+                       1, e))
     return VRAM_ERR_VALUE;
   for (i = l->n_layer - l->n_layer_nextn; i < l->n_layer; i++) {
     l->layer[i].is_nextn = 1;

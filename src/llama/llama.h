@@ -110,6 +110,7 @@ VRAM__FN const vram__llama_architecture *vram__llama_architecture_find(const cha
 
 /* hparams.c */
 VRAM__FN const vram_file_value *vram__llama_get(const vram__llama *l, const char *key);
+VRAM__FN int vram__llama_is_whole(uint32_t kind);
 VRAM__FN double vram__llama_real(const vram__llama *l, const char *key);
 VRAM__FN vram_result vram__llama_read(vram__llama *l, vram_error *e);
 

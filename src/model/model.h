@@ -73,7 +73,7 @@ enum {
   VRAM__OP_end /* closes the lines that an op was written out to */
 };
 
-typedef struct vram__unit_word { /* a name of a `unit` line */
+typedef struct vram__unit_word { /* a name of a `unit` or `stage` line */
   struct vram__unit_word *next;
   const char *text;
   uint32_t len;
@@ -180,7 +180,10 @@ enum {
       VRAM__LOWER_COUNT
 };
 
-enum { VRAM__MAX_INPUTS = 4096 }; /* of a node: a scan stacks one for each token */
+enum {
+  VRAM__MAX_INPUTS = 4096, /* of a node: a scan stacks one for each token */
+  VRAM__FEW_INPUTS = 64    /* for more of them the list is in the graph's memory */
+};
 
 /* Bits: what else others ask about an op. */
 #define VRAM__OP_OWNS 1u          /* has slots for a weight and a bias */
@@ -463,7 +466,7 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
                             const int64_t *size, vram_dtype dtype);
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name);
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);

@@ -341,11 +341,32 @@ static uint32_t vram__op_named(vram__parser *p, vram__span name) {
   return op;
 }
 
+/* How many words there may be behind the current one. */
+static uint64_t vram__words_left(const vram__parser *p) {
+  uint64_t n = 1;
+  const char *at;
+  for (at = p->at; at < p->end; at++)
+    n += *at == ' ' || *at == '\t';
+  return n;
+}
+
+/* Inputs are more than a few: their list goes to the graph's memory. */
+static int vram__inputs_move(vram__parser *p, vram__request *r) {
+  const uint64_t left = vram__words_left(p), most = VRAM__MAX_INPUTS;
+  const uint64_t room = left < most - r->nin ? r->nin + left : most;
+  vram_value **const all = (vram_value **)vram__graph_take(p->g, room * sizeof *all);
+  if (!all)
+    return vram__parse_located(p, p->token.text);
+  vram__memory_copy(all, r->in, r->nin * sizeof *all);
+  r->in = all;
+  return 1;
+}
+
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
 static int vram__op_line(vram__parser *p) {
   const vram__span name = p->token;
   int64_t words[1024];
-  vram_value *in[VRAM__MAX_INPUTS];
+  vram_value *few[VRAM__FEW_INPUTS];
   vram_node *n;
   vram__keys keys;
   vram__request r;
@@ -355,7 +376,7 @@ static int vram__op_line(vram__parser *p) {
   keys.count = 0;
   keys.room = 1000;
   r.op = vram__op_named(p, name);
-  r.in = in;
+  r.in = few;
   r.nin = 0;
   r.keys = &keys;
   if (r.op == VRAM_OP_COUNT)
@@ -374,8 +395,10 @@ static int vram__op_line(vram__parser *p) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
     if (r.nin == VRAM__MAX_INPUTS)
       return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 4096 inputs", NULL);
-    in[r.nin] = vram__parse_value(p, p->token);
-    if (!in[r.nin++])
+    if (r.nin == VRAM__FEW_INPUTS && !vram__inputs_move(p, &r))
+      return 0;
+    r.in[r.nin] = vram__parse_value(p, p->token);
+    if (!r.in[r.nin++])
       return 0;
   }
   return vram__parse_node(p, &r, names, name.text, &n);
@@ -532,18 +555,23 @@ static int vram__infer_line(vram__parser *p) {
   return 1;
 }
 
-/* A `unit` line. */
-static int vram__unit_line(vram__parser *p) {
+/* A `unit` or `stage` line. */
+static int vram__modules_line(vram__parser *p, int stage) {
   if (p->depth || p->blocks)
-    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "unit inside a block", NULL);
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
+                              stage ? "stage inside a block" : "unit inside a block", NULL);
   while (vram__parse_token(p)) {
     if (!vram__span_is_name(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
-    if (!p->names_only && !vram__unit_add(p->g, p->token))
+    if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
   }
   return 1;
 }
+
+static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
+
+static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
@@ -876,6 +904,7 @@ static const struct {
     {"infer", vram__infer_line},
     {"return", vram__return_line},
     {"unit", vram__unit_line},
+    {"stage", vram__stage_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},

@@ -1,7 +1,10 @@
 /* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
 #include "model/model.h"
 
-VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
+/* A name of a `unit` line, or of a `stage` line. */
+VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
+  vram__unit_word **const first = stage ? &g->stage_first : &g->unit_first;
+  vram__unit_word **const last = stage ? &g->stage_last : &g->unit_last;
   vram__unit_word *w = (vram__unit_word *)vram__graph_take(g, sizeof *w);
   if (!w)
     return 0;
@@ -10,27 +13,35 @@ VRAM__FN int vram__unit_add(vram_graph *g, vram__span name) {
   w->len = name.len;
   if (!w->text)
     return 0;
-  if (g->unit_last)
-    g->unit_last->next = w;
+  if (*last)
+    (*last)->next = w;
   else
-    g->unit_first = w;
-  g->unit_last = w;
+    *first = w;
+  *last = w;
   return 1;
 }
 
-VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+static vram_result vram__unit_names(vram_graph *g, const char *names, int stage) {
   const char *at = names;
   if (!names)
-    vram__graph_fail(g, VRAM_ERR_VALUE, "names of units that are NULL");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "names of modules that are NULL");
   while (!g->error.code && *at) {
     const char *const from = at;
     while (*at && *at != ' ')
       at++;
     if (at > from)
-      vram__unit_add(g, vram__span_of(from, at));
+      vram__unit_add(g, vram__span_of(from, at), stage);
     at += *at == ' ';
   }
   return g->error.code;
+}
+
+VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 0);
+}
+
+VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names) {
+  return vram__unit_names(g, names, 1);
 }
 
 VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint32_t n) {

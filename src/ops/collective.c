@@ -58,6 +58,19 @@ static int vram__shape_reduce_scatter(vram_graph *g, vram_node *n) {
          vram__node_out_dims(n, 1, x, n->in[0]->dtype);
 }
 
+/* Rows in equal parts to all ranks, as many from them; the second output is what is read. */
+static int vram__shape_all_to_all(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__collective_ranks(g, n))
+    return 0;
+  if (n->nout != 2)
+    return vram__node_error(g, n, "all_to_all gives its result and what it reads");
+  if (!x->ndim || x->v[0] % VRAM__INT(n, ranks, 1))
+    return vram__node_error(g, n, "rows that the ranks do not divide");
+  return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype) &&
+         vram__node_out_dims(n, 1, x, n->in[0]->dtype);
+}
+
 /* The shard of one rank. */
 static int vram__shape_scatter_rows(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -114,6 +127,8 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
 
 /* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
 static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
+                    s->o->parallel ? s->o->parallel->tp : 0);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
@@ -143,6 +158,8 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
+                    (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);
@@ -178,6 +195,8 @@ static vram__tensor vram__reduce_scatter_input(vram__step *s, vram__tensor x, ui
 
 static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, uint32_t a,
                                                 int64_t ranks) {
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, vram__dims_bytes_of(x.d, x.dt),
+                    (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_cut(s, x.d, a, x.d->v[a] / ranks), x.dt);
 }
 
@@ -249,6 +268,21 @@ static void vram__backward_reduce_scatter(vram__step *s, vram__grad_fn *f, vram_
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   const uint32_t a = vram__collective_cut(f->node, d);
   to[0] = vram__torch_all_gather(s, g, a, VRAM__INT(f->node, ranks, 1), d->v[a]);
+}
+
+/* all_to_all_single_autograd with equal parts */
+static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[1] = vram__tensor_contiguous(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, in);
+  vram__tensor_release(s, in);
 }
 
 /* Shard._select_split_tensor: a copy of this rank's part; its gradient is gathered. */
@@ -428,12 +462,13 @@ VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, n
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
          NONE, 0, 0, "ranks! dim!");
+VRAM__OP(all_to_all, "", 1, 1, all_to_all, SAME, none, all_to_all, all_to_all, none, NONE, 0, 0,
+         "ranks!");
 VRAM__OP(shard, "", 1, 1, scatter_rows, SAME, none, shard, shard, none, NONE, 0, 0,
          "ranks! dim! length!");
 VRAM__OP(wait, "", 2, 2, same, SAME, none, wait, none, none, NONE, 0, 0, "");
-VRAM__OP(
-    embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none, NONE,
-    0, VRAM__OP_OWNS,
-    "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
+VRAM__OP(embedding_shard, "", 1, 1, embedding_shard, SAME, none, embedding_shard, embedding, none,
+         NONE, 0, VRAM__OP_OWNS,
+         "num_embeddings! embedding_dim! whole! ranks padding_idx scale_grad_by_freq frozen dtype");
 VRAM__OP(loss_parallel, "", 2, 2, loss_parallel, SAME, none, loss_parallel, loss_parallel, each,
          NONE, 0, VRAM__OP_LOSS, "ranks! reduction ignore_index");

@@ -123,7 +123,7 @@ static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__te
     vram__tensor_release(s, t);
   }
   if (x && vram__input_wanted(f, 0)) {
-    t = vram__tensor_sum(s, *g, 1, 0, g->dt);
+    t = vram__tensor_sum(s, *g, 1, 0, vram__backward_sum_dtype(s, g->dt));
     to[0] = vram__tensor_view(s, t, t.d);
     vram__tensor_release(s, t);
   }
@@ -150,7 +150,8 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
-    to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
+    to[0] =
+        vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), vram__backward_sum_dtype(s, g.dt));
     vram__reduce_scratch(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
       vram__slot_at(s, to[0].st)->shown = 1;

@@ -16,6 +16,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n->nin; i++) {
       const vram__rank_value *v = c->value + n->in[i]->index;
+      if (v->gone)
+        continue;
       if (!v->own)
         return vram__rank_refuse(c, n, "a value that is not there");
       if ((v->whole != NULL) != (pass == 1) || count + 3 > VRAM__MAX_INPUTS)
@@ -24,6 +26,8 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
         in[count++] = v->whole;
       in[count++] = v->own;
     }
+  if (!count)
+    return 1;
   y = n->op == VRAM__OP_end ? vram__node_drop(c->g, n->op, in, count)
                             : vram__node_lifetime(c->g, n->op, in, count);
   if (!y)
@@ -40,6 +44,8 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
     return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+  if (c->p->ep > 1)
+    return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
     return vram__rank_embedding(c, n);
   if (role)
@@ -185,7 +191,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->tp > 1 ? p->tp : 1;
+  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
   c.rank = vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
@@ -209,8 +215,11 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
       vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
-                       "tensor parallelism knows no layer of this model (expected names as "
-                       "q_proj, o_proj, or a plan: tp colwise NAME ...)");
+                       p->ep > 1
+                           ? "expert parallelism knows no experts in this model (expected "
+                             "batches of rows times a parameter of three axes)"
+                           : "tensor parallelism knows no layer of this model (expected names like "
+                             "q_proj and o_proj, wq and wo, w1 and w2)");
     if (!local->error.code)
       vram__rank_outputs(&c);
     if (!local->error.code)

@@ -17,6 +17,8 @@ typedef struct vram__rank_value {
   vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
   uint8_t cut;        /* 1 + the axis; 0: all of it */
+  uint8_t experts;    /* rows of this rank's experts, from all ranks */
+  uint8_t gone;       /* it went earlier than in the whole graph */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -47,6 +49,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
                                           vram_value *x, const char *suffix);
 VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const vram_value *v);
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
+
+/* cut_experts.c */
+VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);

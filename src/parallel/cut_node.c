@@ -17,6 +17,7 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__error_more_n(c->g, label.text, label.len);
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
+  c->g->error.column = n->line != 0;
   return 0;
 }
 
@@ -118,9 +119,10 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.op = op;
   r.in = &x;
   r.nin = 1;
-  r.nout = op == VRAM_OP_reduce_scatter ? 2 : 1;
+  r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y)) {

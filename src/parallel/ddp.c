@@ -19,7 +19,8 @@ typedef struct vram__ddp_bucket {
 } vram__ddp_bucket;
 
 typedef struct vram__ddp {
-  uint32_t n; /* parameters that are trained: the leaves of these numbers */
+  uint32_t n;   /* parameters that are trained: the leaves of these numbers, */
+  uint32_t own; /* and without those of _ddp_params_and_buffers_to_ignore */
   uint32_t nbucket, next;
   uint32_t nready;    /* so many of `order` are known */
   uint32_t map;       /* local_used_map_dev_: its slot, 0: none, */
@@ -31,7 +32,8 @@ typedef struct vram__ddp {
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
-  uint8_t *ready;     /* and whether its gradient is there */
+  uint8_t *ready;     /* and whether its gradient is there; */
+  uint8_t *ignored;   /* it is none of the wrapper's */
   vram__ddp_bucket *bucket;
 } vram__ddp;
 
@@ -39,13 +41,12 @@ typedef struct vram__ddp {
 typedef struct vram__ddp_chunk {
   uint64_t bytes;
   uint32_t tensors;
-  uint8_t strided;
 } vram__ddp_chunk;
 
 static vram__ddp *vram__ddp_of(const vram__step *s) { return (vram__ddp *)s->wrapped; }
 
 static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + sizeof(uint8_t);
+  const uint64_t each = sizeof(vram__ddp_bucket) + 2 * sizeof(uint32_t) + 2 * sizeof(uint8_t);
   (void)o;
   return sizeof(vram__ddp) + 8 + g->nparam * each;
 }
@@ -56,6 +57,19 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
+/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+static void vram__ddp_ignore(vram__step *s) {
+  vram__ddp *d = vram__ddp_of(s);
+  const vram_param *p;
+  uint32_t i = 0;
+  d->own = 0;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      d->ignored[i++] = p->is_expert;
+      d->own += !p->is_expert;
+    }
+}
+
 static void vram__ddp_lay_out(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint8_t *at = (uint8_t *)(d + 1);
@@ -64,6 +78,8 @@ static void vram__ddp_lay_out(vram__step *s) {
   d->order = (uint32_t *)(void *)(d->bucket + s->g->nparam);
   d->in = d->order + s->g->nparam;
   d->ready = (uint8_t *)(d->in + s->g->nparam);
+  d->ignored = d->ready + s->g->nparam;
+  vram__ddp_ignore(s);
 }
 
 /* find_unused_parameters where the graph may change (dynamic_graph_find_unused). */
@@ -124,7 +140,8 @@ static void vram__ddp_assign_one(vram__step *s, vram__ddp_assigning *a, uint32_t
 static void vram__ddp_permute(vram__ddp *d) {
   uint32_t i;
   for (i = 0; i < d->n; i++)
-    d->in[i] = d->bucket[d->in[i]].rank;
+    if (!d->ignored[i])
+      d->in[i] = d->bucket[d->in[i]].rank;
   for (i = 0; i < d->nbucket; i++)
     while (d->bucket[i].rank != i) {
       const vram__ddp_bucket b = d->bucket[i];
@@ -148,7 +165,8 @@ static void vram__ddp_assign_first(vram__step *s) {
   }
   d->nbucket = 0;
   for (i = 0; i < d->n; i++)
-    vram__ddp_assign_one(s, &a, i);
+    if (!d->ignored[i])
+      vram__ddp_assign_one(s, &a, i);
   for (i = 0; i < d->nbucket; i++) /* sorted by their first parameters, as they were opened */
     d->bucket[i].rank = d->nbucket - 1 - i;
   vram__ddp_permute(d);
@@ -165,7 +183,7 @@ static void vram__ddp_assign_ordered(vram__step *s) {
   a.first = cap ? cap : VRAM__DDP_FIRST;
   a.rest = cap ? cap : VRAM__DDP_CAP;
   d->nbucket = 0;
-  for (i = 0; i < d->n; i++)
+  for (i = 0; i < d->own; i++)
     vram__ddp_assign_one(s, &a, d->order[i]);
   for (i = a.nseen; i--;)
     if (a.open[a.seen[i]])
@@ -218,12 +236,12 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   for (k = 0; k < d->nbucket && !s->failed; k++) {
     d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
-      if (d->in[i] == k && s->leaf.at[i].grad.d)
+      if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
   }
 }
 
-static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->n * UINT64_C(4); }
+static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
 /* Reducer::rebuild_buckets: the order comes from rank 0. */
 static void vram__ddp_rebuild(vram__step *s) {
@@ -239,9 +257,9 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->n + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->n + UINT64_C(1)) * 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
@@ -266,12 +284,11 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
   if (!*open) {
     *open = ++c->count;
     at = c->at + *open - 1;
-    at->bytes = at->tensors = at->strided = 0;
+    at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
   at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
   at->tensors++;
-  at->strided = !(p->d->flags & VRAM__CONTIG);
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
 }
@@ -290,17 +307,15 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && !p->is_expert)
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    const vram__ddp_chunk *at = c.at + k;
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, at->bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] =
-        at->tensors > 1 || at->strided ? vram__ddp_new(s, at->bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -363,7 +378,7 @@ static void vram__ddp_mark_unused(vram__step *s) {
 
 /* The gradient of parameter i is the next in the order. */
 static void vram__ddp_note(vram__ddp *d, uint32_t i) {
-  if (d->nready < d->n)
+  if (d->nready < d->own)
     d->order[d->nready++] = i;
 }
 
@@ -372,7 +387,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
   const uint32_t i = (uint32_t)(l - s->leaf.at);
-  if (!d->expects)
+  if (!d->expects || d->ignored[i])
     return;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
@@ -390,6 +405,8 @@ static void vram__ddp_reduce_all(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
   for (i = 0; i < d->n; i++) {
+    if (d->ignored[i])
+      continue;
     if (!d->ready[i] || d->ready[i] == VRAM__DDP_UNUSED)
       vram__ddp_note(d, i);
     if (s->o->parallel->gradient_as_bucket_view && s->leaf.at[i].grad.d)
@@ -415,6 +432,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
              ? "a wrapper of torch.distributed goes with texts without backward and step lines"
          : vram__in_backward_is(o)
              ? "an optimizer in backward under DistributedDataParallel is not known"
+         : o->parallel->hook == VRAM_F32 ? "there are hooks that compress to bf16 and fp16"
          : o->last_batch || o->evaluation || o->dry_run
              ? "a wrapper of torch.distributed goes with steps that are all alike"
          : o->parallel->static_graph && o->accumulate > 1
@@ -437,7 +455,7 @@ static void vram__ddp_verify(vram__step *s) {
     return;
   }
   for (i = 0; i < d->n; i++)
-    numbers += 2 * (uint64_t)s->leaf.at[i].d->ndim;
+    numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
   own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
     slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
@@ -501,7 +519,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had)
+    if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -564,7 +582,7 @@ static void vram__ddp_backward_begin(vram__step *s) {
   const int knows = p->find_unused_parameters || p->static_graph;
   uint32_t i;
   for (i = 0; i < d->n && d->expects; i++)
-    d->ready[i] = !s->leaf.at[i].deps && knows ? VRAM__DDP_UNUSED : 0;
+    d->ready[i] = !s->leaf.at[i].deps && knows && !d->ignored[i] ? VRAM__DDP_UNUSED : 0;
 }
 
 static void vram__ddp_backward_end(vram__step *s) {
@@ -575,6 +593,19 @@ static void vram__ddp_backward_end(vram__step *s) {
     vram__ddp_reduce_all(s);
   d->expects = 0;
   d->unfinished = d->next < d->nbucket;
+}
+
+/* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
+   no_sync, but for the last backward, which begins with prepare_for_backward. */
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
+  uint32_t i;
+  s->last_batch = 1;
+  vram__ddp_forward_end(s);
+  vram__ddp_of(s)->buffers = 0;
+  vram__ddp_backward_begin(s);
+  for (i = 0; i < n && !s->failed; i++)
+    vram__ddp_accumulated(s, s->leaf.at + order[i]);
+  vram__ddp_backward_end(s);
 }
 
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {

@@ -326,5 +326,6 @@ VRAM__FN void vram__ds_hooks(vram__wrapper *w) {
   w->backward = vram__ds_backward;
   w->optim_params = vram__ds_optim_params;
   w->optimizing = vram__ds_optimizing;
+  w->clips = 1;
   w->optimized = vram__ds_optimized;
 }

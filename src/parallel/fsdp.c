@@ -313,6 +313,19 @@ static void vram__fsdp_unit_end(vram__step *s, uint32_t k) {
 }
 
 /* The module's forward: units are called, the root does what is between them. */
+/* A checkpointed part lies in a unit, or between two: what begins from `at` on ends before `next`.
+ */
+static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
+                                    const vram_node *next) {
+  for (; at < behind && next; at = s->call.range[at].behind)
+    if (s->call.range[at].last->index >= next->index) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->call.range[at].first,
+                        "a checkpointed part that goes over units of fully_shard is not played "
+                        "(expected parts inside units: --checkpoint layers)");
+      return;
+    }
+}
+
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = s->g->first, *next;
@@ -321,6 +334,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
+    vram__fsdp_check_ranges(s, at, behind, next);
+    if (s->failed)
+      return;
     if (unit) {
       s->node = n;
       vram__fsdp_pre_forward(s, k);
@@ -338,12 +354,6 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  for (i = 0; i < d->nparam; i++)
-    if (d->param[i].leaf != VRAM__FSDP_NONE) {
-      const vram_dtype dt = d->mp ? d->mp : d->param[i].dtype;
-      s->leaf.at[d->param[i].leaf].dt = dt;
-    }
   d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
@@ -379,11 +389,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l)
-      continue;
-    l->dt = wait;
-    if (vram__dtype_size(wait) > vram__dtype_size(own) && (l->grad.d || s->last_batch))
-      l->dt = own;
+    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
+    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
+    if (l)
+      l->grad_dt = dt;
   }
 }
 

@@ -4,6 +4,7 @@
 
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
+VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);

@@ -66,8 +66,13 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
-  if (o->parallel->pp > 1 || o->parallel->cp > 1 || o->parallel->ep > 1)
-    return "pp, cp and ep are not played yet";
+  if (o->parallel->ep > 1 && !g->is_cut)
+    return "a whole graph with expert parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
+                              o->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return "ep goes with ddp over the same ranks, without tp";
+  if (o->parallel->cp > 1)
+    return "cp is not played yet";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

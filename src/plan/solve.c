@@ -43,7 +43,8 @@ typedef struct vram__solver {
   uint64_t scratch_bytes;
   vram_range *range;
   uint64_t range_bytes;
-  vram__solve_graph g, other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
+  vram__solve_graph g, cut;   /* cut: what one rank has of g, with step.parallel */
+  vram__solve_graph other[3]; /* with the last batch of an epoch, of an evaluation, a dry run */
   vram_step_options step;
   vram_dim set[VRAM_MAX_DIMS + 2]; /* behind those of the options the one that is solved for */
   uint32_t nset;
@@ -101,6 +102,20 @@ static int vram__solve_kind(const vram__solver *v) {
   }
 }
 
+/* What is played: the whole graph, or that of one rank. */
+static const vram_graph *vram__solve_played(const vram__solver *v) {
+  const vram_parallel *p = v->o->step.parallel;
+  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+}
+
+static int vram__solve_cut(vram__solver *v) {
+  const uint64_t need = vram_parallel_cut_bytes(&v->g.graph);
+  if (vram__solve_room(v, &v->cut.mem, &v->cut.bytes, need))
+    vram_parallel_cut(&v->g.graph, v->o->step.parallel, &v->cut.graph, v->cut.mem, v->cut.bytes,
+                      &v->error);
+  return vram__solve_kind(v);
+}
+
 /* The text with the dims set. */
 static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_t nset) {
   const vram_solve_options *o = v->o;
@@ -136,6 +151,8 @@ static int vram__solve_parse(vram__solver *v) {
   const vram_solve_options *o = v->o;
   int64_t batch[3];
   int i, kind = vram__solve_parse_one(v, &v->g, v->nset);
+  if (kind == VRAM__FITS && vram__solve_played(v) != &v->g.graph)
+    kind = vram__solve_cut(v);
   batch[0] = o->last_batch;
   batch[1] = o->eval_batch;
   batch[2] = o->dry_run_batch;
@@ -160,25 +177,26 @@ static void vram__solve_set(vram__solver *v, int64_t value) {
 /* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
  */
 static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  const vram_graph *g = vram__solve_played(v);
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
   v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_graph_ranges(&v->g.graph, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g.graph, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
     vram__memory_zero(report, sizeof *report);
@@ -210,11 +228,13 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   if (vram__solve_is_short(v, v->now.value))
     return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g.graph, &o)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        vram_step_bytes(vram__solve_played(v), &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  if (vram__replay_runs_within(&v->g.graph, &o, room, v->scratch,
-                               v->scratch_bytes - vram__replay_bytes(&v->g.graph, &o), &s, &tight))
+  if (vram__replay_runs_within(vram__solve_played(v), &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(vram__solve_played(v), &o), &s,
+                               &tight))
     return VRAM__FITS;
   if (v->nshort < VRAM__SHORT)
     v->shorts[v->nshort++] = v->now.value;
@@ -695,6 +715,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.scratch)
     allocator->free(allocator->user, v.scratch, v.scratch_bytes);
   vram__solve_graph_free(&v, &v.g);
+  vram__solve_graph_free(&v, &v.cut);
   vram__solve_graph_free(&v, v.other);
   vram__solve_graph_free(&v, v.other + 1);
   vram__solve_graph_free(&v, v.other + 2);

@@ -78,14 +78,18 @@ static const char vram__denoiser_continuous[] =
   "add %1.add_1 %1.mul %1.slice_3\n"
   "drop%3 %1.linear %1.chunk.0 %1.chunk.1\n";
 
-/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
-static const char vram__denoiser_rms[] =
+/* What RMSNorms begin with: path, of what */
+static const char vram__denoiser_mean_square[] =
   "to %1.to %2 dtype=f32\n"
   "pow %1.pow %1.to scalar=1\n"
   "mean %1.mean %1.pow dim=-1 keepdim=1\n"
   "add %1.add %1.mean scalar=1\n"
   "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "mul %1.mul %2 %1.rsqrt\n";
+
+/* RMSNorm of diffusers: path, of what, size, what is let go of, a line before its end */
+static const char vram__denoiser_rms[] =
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[%3]\n"
   "%5"
@@ -94,12 +98,7 @@ static const char vram__denoiser_rms[] =
 
 /* T5LayerNorm: path, of what */
 static const char vram__denoiser_t5_norm[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "to %1.to_1 %1.mul dtype=model\n"
   "parameter %1.weight shape=[$c]\n"
   "mul %1.mul_1 %1.weight %1.to_1\n";
@@ -289,7 +288,7 @@ static const char vram__sd3_second[] =
 
 static const vram__hf_part vram__denoiser_parts[] = {
 {"timesteps", vram__denoiser_time, NULL},        {"embedder", vram__denoiser_embedder, NULL},   {"ada_zero", vram__denoiser_zero, NULL},
-      {"ada_continuous", vram__denoiser_continuous, NULL},   {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
+      {"ada_continuous", vram__denoiser_continuous, NULL},   {"mean_square", vram__denoiser_mean_square, NULL}, {"rms_norm", vram__denoiser_rms, NULL},       {"t5_norm", vram__denoiser_t5_norm, NULL},
       {"three_linear", vram__denoiser_three, NULL},       {"stream_heads", vram__denoiser_heads, NULL},      {"basic_attention", vram__denoiser_basic, NULL},
       {"basic_end", vram__denoiser_basic_end, NULL},   {"modulate", vram__denoiser_modulate, NULL},   {"gelu_mlp", vram__denoiser_forward, NULL},
       {"rotate_pairs", vram__denoiser_rotate, NULL},      {"rotate_complex", vram__denoiser_complex, NULL},    {"axis", vram__denoiser_axis, NULL},

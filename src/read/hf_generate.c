@@ -4,6 +4,7 @@
    Letters of hf_text.c, and
      %I %K %V   the tokens, a layer's keys and values
      %L %P      tokens that a layer's keys have; those of its cache before the step
+     %O %G %Q   of a cache: its heads, their width of keys, of values
      %Z         masks that go with the model, each behind a space
      $W         what a sliding layer keeps: its window, or one less
      {G...}     a generation, {1...} one token a step, {k...} new keys go where the cache has them
@@ -30,10 +31,9 @@ static const char vram__hf_lines_given[] =
   "cache next_tokens shape=[N{!1,0}] dtype=i64\n"
   "cache ids_now shape=[N,S] dtype=i64\n"
   "cache position_now shape=[N,{11}{!10}] dtype=i64\n"
-  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}"
-  "slice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n";
+  "{Islice attention_mask_now {1attention_mask}{!1mask_given} dim=1 start=0\n}";
 
-/* sdpa_mask: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
+/* sdpa_mask, and eager_mask (e), which makes numbers of it: %p its name, %Y rows, %U columns, %i the mask that was passed on; 2, 3: one or two
    looks whether all of it is set, j only a part of it is used, p it is too short, a a window, A none
    is made. Without a mask to pass on no sequence differs from the others: %p is a view (%w) */
 static const char vram__hf_lines_sdpa_mask[] =
@@ -75,49 +75,54 @@ static const char vram__hf_lines_sdpa_mask[] =
   "zeros %p.index shape=[%U] dtype=i64\n"
   "zeros %p.gathered shape=[N,%U] dtype=bool\n"
   "drop %p.index\n"
-  "zeros %p shape=[N,1,%Y,%U] dtype=bool\n"
-  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv\n}"
-  "{!Iexpand %w {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
-  "drop %p.batch %p.head %p.q %p.kv\n}}"
-  "{Idrop %p.padding{p %p.padded}\n}";
+  "zeros %p{e.bool} shape=[N,1,%Y,%U] dtype=bool\n"
+  "drop %p.gathered %p.and %p.batch %p.head %p.q %p.kv{e{p %p.padded}}\n}"
+  "{!Iexpand {e%p.bool}{!e%w} {!a%p.causal}{a%p.and_2} shape=[N,1,%Y,%U]\n"
+  "drop %p.batch %p.head %p.q %p.kv\n}"
+  "{ezeros %p.zeros shape=[] dtype=model\n"
+  "where %p %p.bool %p.zeros scalar=1\n"
+  "{!Idrop {!a%p.causal}{a%p.and_2}\n}}}"
+  "{Idrop %p.padding{p{!e %p.padded}}\n}";
 
 /* DynamicLayer; DynamicSlidingWindowLayer (y), which keeps a part of what it gives (z) */
 static const char vram__hf_lines_dynamic[] =
   "{ycache %Awindow shape=[] dtype=i64\n"
   "store %Awindow\n}"
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "cat %Ak_all %Ak_cache %k dim=2\n"
   "{!ystore %Ak_cache %Ak_all\n}"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "cat %Av_all %Av_cache %v dim=2\n"
   "{!ystore %Av_cache %Av_all\n}"
   "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
   "slice %Av_kept %Av_all dim=2 start=-$W\n}"
   "{ystore %Ak_cache {z%Ak_kept}{!z%Ak_all}\n"
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
-  "drop %k %l\n";
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
 
-/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (r) a rotation;
+/* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
-  "cache %Ak_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Ak_cache shape=[N,%O,%P,%G] dtype=model\n"
   "store %Ak_cache\n"
-  "cache %Av_cache shape=[N,$k,%P,$d] dtype=model\n"
+  "cache %Av_cache shape=[N,%O,%P,%Q] dtype=model\n"
   "store %Av_cache\n"
   "cache %Alength shape=[] dtype=i64\n"
   "store %Alength\n"
-  "{!r{!xarange %Arange shape=[S] dtype=i64\n"
+  "{!0{!xarange %Arange shape=[S] dtype=i64\n"
   "add %Aposition %Arange scalar=1\n"
   "drop %Arange\n"
   "drop %Aposition\n}}"
-  "{rempty %Ak_new shape=[N,$k,%P,$d] dtype=model\n"
-  "empty %Av_new shape=[N,$k,%P,$d] dtype=model\n"
+  "{0empty %Ak_new shape=[N,%O,%P,%G] dtype=model\n"
+  "empty %Av_new shape=[N,%O,%P,%Q] dtype=model\n"
   "empty %Alast shape=[1] dtype=i64\n"
   "drop %Ak_new %Av_new %Alast\n}"
   "{!xdrop %k %l\n}"
+  "{!x~K|%Ak_cache\n~V|%Av_cache\n}"
   "{x~K|%k\n~V|%v\n}"
   "{cslice %Ak_cut %Ak_cache dim=2 end=S\n"
-  "slice %Av_cut %Av_cache dim=2 end=S\n}";
+  "slice %Av_cut %Av_cache dim=2 end=S\n~K|%Ak_cut\n~V|%Av_cut\n}";
 
 /* the head: logits of the last token */
 static const char vram__hf_lines_head[] =
@@ -221,8 +226,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
   const int is_long = part == VRAM__HF_PROMPT &&
                       (vram__hf_static(w) ? vram__hf_has_window(w) : w->size.tokens >= window);
   m.slides = slides;
-  m.is_made = w->size.is_padded;
+  m.is_made = w->size.is_padded || w->size.is_eager;
   m.looks = 0;
+  if (w->size.is_eager)
+    return m;
   if ((vram__hf_static(w) && part != VRAM__HF_PROMPT) ||
       (slides && (is_long || part == VRAM__HF_FULL)))
     m.is_made = 1;
@@ -233,7 +240,10 @@ static vram__hf_mask vram__hf_mask_of(const vram__hf_pen *w, int slides, uint32_
 
 /* Columns of a mask: keys of such a layer. */
 static void vram__hf_columns(vram__hf_pen *w, char name, int slides, uint32_t part) {
-  const int is_short = slides && vram__hf_has_window(w);
+  int is_short;
+  slides |=
+      !w->c.full_layers; /* get_mask_sizes asks the first layer if there is none of the kind */
+  is_short = slides && vram__hf_has_window(w);
   *vram__hf_number_of(w, 'W') = w->c.window - !vram__hf_static(w);
   *vram__hf_number_of(w, 'w') = w->c.window;
   if (!vram__hf_static(w))
@@ -279,13 +289,14 @@ static int vram__hf_asks(vram__hf_pen *w, int slides) {
   return *vram__hf_flag_of(w, slides ? 'O' : 'F');
 }
 
-/* prepare_inputs_for_generation: of views that stand for the masks of a static cache copies are
-   made, one for each sequence, none where there is one sequence; then the views go. */
+/* prepare_inputs_for_generation: of views (none for eager attention) that stand for the masks of a
+   static cache copies are made, one for each sequence, none where there is one sequence; then the
+   views go. */
 static void vram__hf_copy_masks(vram__hf_pen *w, uint32_t part, int next) {
   int i;
   for (i = 0; i < 4; i++) {
     const int slides = i & 1;
-    if (w->size.is_padded || !vram__hf_asks(w, slides) ||
+    if (w->size.is_padded || w->size.is_eager || !vram__hf_asks(w, slides) ||
         !vram__hf_mask_of(w, slides, part).is_made)
       continue;
     vram__hf_name_mask(w, slides, next);
@@ -310,17 +321,23 @@ static uint32_t vram__hf_part_next(vram__hf_pen *w) {
 static const struct {
   const char *type;
   uint8_t has[4];
-} vram__hf_specials[] = {
-    {"qwen2", {0, 0, 0, 0}},    {"qwen3", {0, 0, 0, 0}},       {"qwen3_moe", {0, 0, 0, 0}},
-    {"gemma", {1, 1, 1, 0}},    {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
-    {"olmo2", {0, 1, 1, 0}},    {"glm", {0, 3, 1, 0}},         {"glm4", {0, 3, 1, 0}},
-    {"ernie4_5", {1, 1, 1, 0}}, {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
-    {"cohere", {1, 1, 1, 0}},   {"cohere2", {1, 1, 1, 0}},     {"smollm3", {1, 1, 1, 0}},
-    {"", {1, 1, 0, 0}}};
+} vram__hf_specials[] = {{"qwen2", {0, 0, 0, 0}},       {"qwen3", {0, 0, 0, 0}},
+                         {"qwen3_moe", {0, 0, 0, 0}},   {"gemma", {1, 1, 1, 0}},
+                         {"gemma3_text", {1, 1, 1, 0}}, {"olmo", {0, 1, 1, 0}},
+                         {"olmo2", {0, 1, 1, 0}},       {"glm", {0, 3, 1, 0}},
+                         {"glm4", {0, 3, 1, 0}},        {"ernie4_5", {1, 1, 1, 0}},
+                         {"seed_oss", {1, 1, 1, 0}},    {"hunyuan_v1_dense", {1, 1, 1, 0}},
+                         {"cohere", {1, 1, 1, 0}},      {"cohere2", {1, 1, 1, 0}},
+                         {"smollm3", {1, 1, 1, 0}},     {"gemma2", {1, 1, 1, 0}},
+                         {"gemma3", {1, 1, 1, 0}},      {"phi3", {1, 1, 1, 0}},
+                         {"olmo3", {0, 1, 1, 0}},       {"opt", {1, 1, 1, 0}},
+                         {"olmoe", {0, 1, 1, 0}},       {"glm4_moe", {0, 0, 0, 0}},
+                         {"gpt_oss", {0, 0, 0, 0}},     {"dots1", {0, 0, 0, 0}},
+                         {"qwen2_moe", {0, 0, 0, 0}},   {"", {1, 1, 0, 0}}};
 
 /* bos, eos and pad as tensors; E: there is an end, B: generate() has looked for padding. */
 static void vram__hf_special(vram__hf_pen *w) {
-  static const char line[] = "cache special_$# shape=[$s] dtype=i64\nstore special_$#\n";
+  static const char line[] = "cache special_$# shape=[$8] dtype=i64\nstore special_$#\n";
   static const char *const key[] = {"bos_token_id", "eos_token_id", "pad_token_id",
                                     "decoder_start_token_id"};
   uint32_t i, k = 0;
@@ -337,7 +354,7 @@ static void vram__hf_special(vram__hf_pen *w) {
       *vram__hf_flag_of(w, 'E') = many != 0;
     if (i == 1 || (i == 2 && many)) /* what pads; without pad it is the end */
       *vram__hf_flag_of(w, 'B') = many && *vram__hf_number_of(w, 'N') > 1;
-    *vram__hf_number_of(w, 's') = many;
+    *vram__hf_number_of(w, '8') = many;
     *vram__hf_number_of(w, '#') = i;
     if (many)
       vram__hf_say(w, NULL, line, "");
@@ -355,17 +372,17 @@ static void vram__hf_part_masks(vram__hf_pen *w) {
     vram__hf_columns(w, 'U', slides, w->part);
     vram__hf_set(w, 'p', slides ? "sliding_mask" : "mask");
     if (vram__hf_static(w) && w->part)
-      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype=bool\n", "");
+      vram__hf_say(w, NULL, "cache %p shape=[N,1,1,%U] dtype={emodel}{!ebool}\n", "");
     else if (vram__hf_static(w))
       vram__hf_say(w, NULL, "cache %p_later shape=[N,0] dtype=bool\n", "");
     if (!vram__hf_static(w) || !w->part)
       vram__hf_say_mask(w, slides, w->part, 0);
     if (m.is_made && !vram__hf_static(w))
       vram__hf_set(w, 'Z',
-                   !slides                     ? " mask"
-                   : *vram__hf_name_of(w, 'Z') ? " mask sliding_mask"
-                   : w->size.is_padded         ? " sliding_mask"
-                                               : " sliding_mask.and_2 sliding_mask");
+                   !slides                                 ? " mask"
+                   : *vram__hf_name_of(w, 'Z')             ? " mask sliding_mask"
+                   : w->size.is_padded || w->size.is_eager ? " sliding_mask"
+                                                           : " sliding_mask.and_2 sliding_mask");
   }
   if (vram__hf_static(w) && !w->part)
     vram__hf_copy_masks(w, w->part, 0);
@@ -378,13 +395,14 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
 }
 
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
-  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S} M=$M Q=$S\n";
+  static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
   w->part = part;
   *vram__hf_flag_of(w, 'G') = 1;
   *vram__hf_flag_of(w, '1') = part != VRAM__HF_PROMPT;
   *vram__hf_flag_of(w, 'D') = 0;
   *vram__hf_flag_of(w, 'I') = w->size.is_padded;
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   *vram__hf_number_of(w, 'T') = w->size.tokens + 1;
   *vram__hf_number_of(w, 'M') = vram__hf_room(w);
   *vram__hf_number_of(w, 'F') = full;
@@ -394,6 +412,7 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
     vram__hf_say(w, NULL, "decode\n", "");
   if (part)
     vram__hf_say(w, NULL, "model %J dtype=%D\n", "");
+  *vram__hf_flag_of(w, 'c') = (uint8_t)vram__hf_static(w);
   vram__hf_say(w, NULL, dims, "");
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
@@ -410,13 +429,16 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   const vram__hf_mask m = vram__hf_mask_of(w, slides, w->part);
   const int is_cut = is_static && !is_one && !m.is_made && !is_over;
   vram__hf_columns(w, 'L', slides, w->part);
+  if (is_cut)
+    vram__hf_set(w, 'L', "S");
   if (is_static)
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
-  vram__hf_set(w, 'K', is_cut ? "%Ak_cut" : is_static ? "%Ak_cache" : "%Ak_all");
-  vram__hf_set(w, 'V', is_cut ? "%Av_cut" : is_static ? "%Av_cache" : "%Av_all");
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
@@ -424,7 +446,7 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
                               w->part != VRAM__HF_TOKEN;
-  *vram__hf_flag_of(w, 'r') = is_static && is_window && w->part == VRAM__HF_FULL;
+  *vram__hf_flag_of(w, '0') = is_static && is_window && w->part == VRAM__HF_FULL;
   *vram__hf_flag_of(w, 'x') = (uint8_t)is_over;
   *vram__hf_flag_of(w, 'c') = (uint8_t)is_cut;
 }

@@ -106,9 +106,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~t|%Bembed_tokens\n~e|%Bmul\n~x|%e\n",
     NULL},
   {"positions",
-    "arange %Barange shape=[S] dtype=i64\n"
+    "{!Garange %Barange shape=[S] dtype=i64\n"
     "add %Badd %Barange scalar=1\n"
-    "unsqueeze %Bunsqueeze %Badd dim=0\n",
+    "unsqueeze %Bunsqueeze %Badd dim=0\n}"
+    "{Gslice %Bunsqueeze {1position_now}{!1positions_given} dim=1 start=0\n}",
     NULL},
   /* find_packed_sequence_indices: are there several sequences in a row? */
   {"packed",
@@ -181,15 +182,15 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "where %pwhere %pmask %pzeros scalar=1\n",
     NULL},
   {"eager_masks",
-    "<positions>~i|%Bunsqueeze\n"
+    "{G<masks>}{!G<positions>~i|%Bunsqueeze\n"
     "{F~p|%B\n<packed><full_mask><mask_numbers>drop %ple\n}"
-    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}",
+    "{O~p|%Bsliding.\n<packed><mask><mask_numbers>drop %plogical_and_1\n}}",
     NULL},
   /* which masks there are: none where a window is no shorter than the sequence
      (create_causal_mask and its kin). F, O: layers of full attention, such that slide; W: its window
      is short */
   {"masks",
-    "{!G<positions>}<causal>",
+    "<positions><causal>",
     NULL},
   {"causal",
     "~i|%Bunsqueeze\n"
@@ -237,7 +238,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "~l|%Av_proj %Aview_2 %Atranspose_2\n"
+    "~l|{G{P{!Q%Ak_proj %Aview_1 }}}%Av_proj %Aview_2 %Atranspose_2\n"
     "{Q&%Aq_norm|%Atranspose|a|$d|%Aq_proj %Aview{4 %Atranspose}\n"
     "&%Ak_norm|%Atranspose_1|c|$d|%Ak_proj %Aview_1{4 %Atranspose_1}\n~q|%a\n~k|%c\n}",
     NULL},
@@ -287,7 +288,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* repeat_kv of keys and values, where there is a mask; pack_gqa of one query */
   {"repeat",
-    "{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}",
+    "{!e{w{g{1reshape %Apacked %q shape=[N,$k,$g,$d]\n}{!1<repeat_kv>}}}}",
     NULL},
   {"repeat_kv",
     "slice %Aslice_4 %K dim=0 colon=1\n"
@@ -311,6 +312,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{/ %Aslice_7 %Aexpand} %Akeys{/ %Aslice_11 %Aexpand_1} %Avalues",
     NULL},
   {"attend_plain",
+    "{e<eager_plain>}{!e<sdpa>}",
+    NULL},
+  {"sdpa",
     "scaled_dot_product_attention %Asdpa "
     "{w{g{1%Apacked %K %V}{!1%q %Akeys %Avalues}}"
     "{!g%q %K %V} %s}"
@@ -328,6 +332,11 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* eager_attention_forward with soft capping (Z) */
   {"eager",
+    "<eager_plain>"
+    "contiguous %Acontiguous_1 %Areshape_1\n"
+    "drop %Acontiguous\n",
+    NULL},
+  {"eager_plain",
     "{g<repeat_kv>~K|%Akeys\n~V|%Avalues\n}"
     "transpose %Akeys_turned %K dim0=2 dim1=3\n"
     "matmul %Ascores %q %Akeys_turned\n"
@@ -344,9 +353,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_3 %Amatmul dim0=1 dim1=2\n"
     "contiguous %Acontiguous %Atranspose_3\n"
     "drop{g<repeated>} %Amatmul\n"
-    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n"
-    "contiguous %Acontiguous_1 %Areshape_1\n"
-    "drop %Acontiguous\n",
+    "reshape %Areshape_1 %Acontiguous shape=[N,S,$Q]\n",
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
@@ -356,8 +363,8 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "{qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
-    "drop %n{P %Aq_proj %Aview %Atranspose %Ak_proj"
-    " %Aview_1 %Atranspose_1}"
+    "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
+    " %Aview_1 %Atranspose_1}}"
     "{!k %l}{!P %q{!k %k}}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
@@ -396,9 +403,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|transformer.\n~N|%Bh.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bwte %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bwte\n"
-    "{!G<positions>}"
+    "<positions>"
     "embedding %Bwpe %Bunsqueeze num_embeddings=$p embedding_dim=$h\n"
-    "view %Bto %Bwpe shape=[1,S,$h]\n"
+    "view %Bto %Bwpe shape=[{GN}{!G1},S,$h]\n"
     "add %Badd_1 %Bwte %Bto\n~x|%Badd_1\n"
     "<causal>;%Bdrop|x|S\n",
     NULL},
@@ -413,7 +420,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Asplit.0 shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n"
+    "~q|%Atranspose_2\n~k|%Atranspose\n~v|%Atranspose_1\n~l|%v\n"
     "<cached><repeat><attend>"
     "linear %Ac_proj %Acontiguous_1 out_features=$h conv1d=1\n"
     "~y|%Ac_proj\n;%Aresid_dropout|y|C\n"
@@ -434,7 +441,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"gpt2_last",
     "&%Bln_f|%x|n|$h|\n"
     "view %Bview_1 %n shape=[N,S,$h]\n"
-    "drop %Bview %Bwte %Badd %Bunsqueeze %Bwpe\n"
+    "drop %Bview %Bwte{!G %Badd %Bunsqueeze} %Bwpe{G%Z}\n"
     "~E|%n \n~n|%Bview_1\n",
     NULL},
   /* Phi-3: one matrix for q, k and v, one for gate and up; a part of a head is rotated, all of it (J) */
@@ -449,7 +456,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "transpose %Atranspose_1 %Aview_1 dim0=1 dim1=2\n"
     "view %Aview_2 %Aslice_2 shape=[N,S,$k,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
-    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n",
+    "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n~l|%Aslice_2 %Aview_2 %Atranspose_2\n",
     NULL},
   {"rotated",
     "{Jexpand %Arotated %q shape=[N,$n,S,$d]\n}{!Jslice %Arotated %q dim=3 end=$R\n}"
@@ -466,7 +473,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"phi3_o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h bias=0\n"
     "order %Aqkv_proj\n"
-    "drop %n %Aqkv_proj %Aslice_2 %Aview_2 %Atranspose_2 %q %k\n"
+    "drop %n %Aqkv_proj<gone>\n"
     "~y|%Ao_proj\n;@resid_attn_dropout|y|C\n"
     "add @add %x %y\n"
     "drop %Ao_proj\n"
@@ -694,9 +701,9 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "cat %Aall %Aadd %Apassed dim=-1\n"
     "cat %Aall_1 %Aadd_1 %Apassed_1 dim=-1\n"
     "drop %q %k %Acos %Asin %Arotated %Apassed %Arotated_1\n"
-    "~q|%Aall\n~k|%Aall_1\n<cached><repeat><attend>"
+    "~q|%Aall\n~k|%Aall_1\n~l|%v\n<cached><repeat><attend>"
     "linear %Adense %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Aquery_key_value %Aview %Atranspose %v %q %k\n"
+    "drop %n %Aquery_key_value %Aview %Atranspose %v %q{!k %k}\n"
     "~y|%Adense\n;@post_attention_dropout|y|C\n",
     NULL},
   /* Z: attention and MLP side by side */
@@ -717,7 +724,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   {"neox_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
-    "drop %Bembed_in %Badd %Bunsqueeze{+ %e}<cosines>\n",
+    "drop %Bembed_in{!G %Badd %Bunsqueeze}{G%Z}{+ %e}<cosines>\n",
     NULL},
   /* Nemotron */
   {"nemotron_rotate",
@@ -735,16 +742,17 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "~B|model.decoder.\n~N|%Blayers.\n"
     "view %Bview %I shape=[N,S]\n"
     "embedding %Bembed_tokens %Bview num_embeddings=$v embedding_dim=$h\n~t|%Bembed_tokens\n"
-    "ones %Bones shape=[N,S]\n"
-    "cumsum %Bcumsum %Bones dim=1\n"
+    "{!Iones %Bones shape=[N,{GT}{!GS}]\n}"
+    "{!Gcumsum %Bcumsum %Bones dim=1\n"
     "mul %Bmul %Bcumsum %Bones\n"
     "sub %Bsub %Bmul scalar=1\n"
     "to %Bto %Bsub dtype=i64\n"
     "drop %Bcumsum\n"
     "slice %Bslice %Bto dim=0 colon=1\n"
     "slice %Bslice_1 %Bslice dim=1 colon=1\n"
-    "expand %Balias %Bslice_1 shape=[N,S]\n"
-    "add %Bembed_positions.add %Balias scalar=1\n"
+    "expand %Balias %Bslice_1 shape=[N,S]\n}"
+    "{G<positions><causal>}"
+    "add %Bembed_positions.add {G%Bunsqueeze}{!G%Balias} scalar=1\n"
     "embedding %Bembed_positions.embedding %Bembed_positions.add num_embeddings=$p embedding_dim=$h\n"
     "view %Bto_1 %Bembed_positions.embedding shape=[N,S,$h]\n"
     "add %Badd %Bembed_tokens %Bto_1\n~x|%Badd\n~F|%x\n",
@@ -762,9 +770,10 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "view %Aview_2 %Av_proj shape=[N,S,$n,$d]\n"
     "transpose %Atranspose_2 %Aview_2 dim0=1 dim1=2\n"
     "~q|%Atranspose\n~k|%Atranspose_1\n~v|%Atranspose_2\n"
-    "<cached><repeat><attend>"
+    "~l|%v\n"
+    "<cached>{kdrop %Ak_proj %Aview_1 %Av_proj %Aview_2\n}<repeat><attend>"
     "linear %Aout_proj %Acontiguous_1 out_features=$h{!b bias=0}\n"
-    "drop %n %Amul %Aview %q %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v\n"
+    "drop %n %Amul %Aview %q{!k %Ak_proj %Av_proj %Aview_1 %k %Aview_2 %v}\n"
     "~y|%Aout_proj\n;@dropout|y|C\n",
     NULL},
   {"opt_mlp",
@@ -784,7 +793,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
   {"opt_last",
     "&%Bfinal_layer_norm|%x|n|$h|\n"
     "order<each_layer>\n"
-    "drop %Bview %Bembed_tokens %Bones %Bto %Balias %Bembed_positions.embedding %F\n",
+    "drop %Bview %Bembed_tokens{!I %Bones}{!G %Bto %Balias}{G%Z} %Bembed_positions.embedding %F\n",
     NULL},
   {"opt_ordered",
     " @self_attn.k_proj @self_attn.v_proj @self_attn.q_proj @self_attn.out_proj @self_attn_layer_norm"
@@ -830,7 +839,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "drop %m\n"
     "&@post_feedforward_layernorm|@mlp.down_proj|y|$h|\n"
     "add @add_1 @add %y\n"
-    "{edrop{l %x}{G %Aweights}{!G{_ %Aweights} %Adropout}\n}{!e{ldrop %x\n}}"
+    "{e{!Gdrop{l %x}{_ %Aweights} %Adropout\n}{G{ldrop %x\n}}}{!e{ldrop %x\n}}"
     "~x|@add_1\n",
     NULL},
   {"cosines",
@@ -887,7 +896,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
 
 #define VRAM__HF_GEMMA3(names)                                                                     \
   "QR5", "hidden_activation", "gelu_pytorch_tanh", "gemma", names "<scaled_embedding><masks><rope>", \
-      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>", 1, 0
+      "<norm_1><rotary><norm_2_3><gated><end_4>", "<last_norm>"
 
 /* flags: q norms of heads before they become an axis, Q behind it; R other angles where windows
    slide; L gelu means the default; Y sums of what is multiplied; N layers that do not rotate */
@@ -895,7 +904,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
   {"llama", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"smollm3", "N", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"granite", "Y", "hidden_act", "silu", "rms", "<multiplied_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
   {"mistral", "", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
@@ -908,12 +917,12 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "<norm_1><rotary><norm_2><plain><end>", "<last_norm>", 1, 0},
   {"gemma", "L", "hidden_act", "gelu_pytorch_tanh", "gemma", "<scaled_embedding><masks><rope>",
     "<norm_1><rotary><norm_2><gated><end>", "<last_norm>", 1, 0},
-  {"gemma3_text", VRAM__HF_GEMMA3("")},
-  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n")},
+  {"gemma3_text", VRAM__HF_GEMMA3(""), 1, 0},
+  {"gemma3", VRAM__HF_GEMMA3("~B|model.language_model.\n~N|%Blayers.\n"), 0, 0},
   {"gemma2", "VZe5", "hidden_activation", "gelu_pytorch_tanh", "gemma",
     "<scaled_embedding><eager_masks><rope>",
-    "{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
-    "<last_norm>", 0, 0},
+    "{!G{y~s|%Bsliding.where\n}{!y~s|%Bwhere\n}}<norm_1><qkv><rotate><cached><eager><o_proj><norm_2_3><gated><end_4>",
+    "<last_norm>", 1, 0},
   {"cohere", "sM", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><cohere_qkv><cohere_rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -921,22 +930,22 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~m|%n\n<gated><parallel_end>",
     "<last_norm>", 1, 0},
   {"gpt2", "n", "activation_function", "gelu_new", "layer_norm", "<gpt2_embedding>",
-    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 0, 0},
+    "<gpt2_attention><gpt2_mlp>", "<gpt2_last>", 1, 0},
   {"phi3", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><phi3_qkv><phi3_rotate><cached><repeat><attend><phi3_o_proj><fused_mlp><phi3_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"cohere2", "sM^5", "hidden_act", "silu", "cohere_norm", "<embedding><masks><rope>",
     "<norm_1><qkv>{!P<cohere_rotate>}<cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
-    "drop{P %Aq_proj %Aview %q %Ak_proj %Aview_1{!k %k %l}}{!P<gone>}\n"
+    "drop{P %Aq_proj %Aview %q{!k %Ak_proj %Aview_1 %k %l}}{!P<gone>}\n"
     "~m|%n\n<gated><parallel_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"olmo", "?", "hidden_act", "silu", "olmo_norm", "<embedding><masks><rope>",
     "<olmo_attention><plain_norm_2><gated><plain_end>", "<last_norm>", 1, 0},
   {"olmo2", "?q", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
     "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"olmo3", "?qR5", "hidden_act", "silu", "rms_late", "<embedding><masks><rope>",
-    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 0, 0},
+    "<olmo2_attention><behind_norm><gated><behind_end>", "<last_norm>", 1, 0},
   {"glm", "U7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><qkv><glm_rotate><cached><repeat><attend><o_proj><plain_norm_2><fused_mlp>"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n<glm_end>", "<last_norm>", 1, 0},
@@ -960,7 +969,7 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "&%Bnorm|%x|n|$h|\ndrop %Bembed_tokens{G%Z}{!G %Badd %Bunsqueeze{W %Bsliding.logical_and_1 %Bsliding.mask}}{+ %Bdropout}<cosines>\n",
     1, 0},
   {"gpt_neox", "7Z", "hidden_act", "gelu", "layer_norm", "<neox_embedding><rope>",
-    "<neox_attention><neox_mlp>", "<neox_last>", 0, 0},
+    "<neox_attention><neox_mlp>", "<neox_last>", 1, 0},
   {"nemotron", "7", "hidden_act", "relu2", "nemotron_norm", "<embedding><masks><rope>",
     "<norm_1><qkv><nemotron_rotate><cached><repeat><attend><o_proj><plain_norm_2><plain><nemotron_order><plain_end>",
     "<last_norm>", 1, 0},
@@ -985,9 +994,9 @@ static const vram__hf_lines vram__hf_decoder_rows[] = {
     "~n|%x\n<qkv><rotate><cached><repeat><attend>"
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
     "order %Aq_norm.weight %Ak_norm.weight\ndrop<gone>\n<behind_norm><gated><behind_end>",
-    "<last_norm>", 0, 0},
+    "<last_norm>", 1, 0},
   {"opt", "nr", "activation_function", "relu", "layer_norm", "<opt_embedding>",
-    "<opt_attention><opt_mlp>", "<opt_last>", 0, 0},
+    "<opt_attention><opt_mlp>", "<opt_last>", 1, 0},
 };
 /* clang-format on */
 

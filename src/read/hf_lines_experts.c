@@ -84,9 +84,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
   /* the same, and the rest of the layer */
   {"experts",
     "~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order{!X{!'g @mlp.gate.linear}} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "reshape @mlp.reshape %o shape=[N,S,$h]\n"
     "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
     "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
@@ -95,40 +95,42 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "~x|@add_1\n",
     NULL},
   /* the same of a few tokens: batched_mm_experts_forward, to which generate() changes */
-  {"experts_one",
-    "repeat_interleave @mlp.experts.selected @mlp.view repeats=$t dim=0\n"
-    "reshape @mlp.experts.ids @mlp.gate.topk.i shape=[N*S*$t]\n"
-    "parameter @mlp.experts.gate_up_proj shape=[$e,$2,$h]\n"
-    "index @mlp.experts.up @mlp.experts.gate_up_proj @mlp.experts.ids\n"
-    "unsqueeze @mlp.experts.column @mlp.experts.selected dim=-1\n"
-    "bmm @mlp.experts.bmm @mlp.experts.up @mlp.experts.column\n"
-    "squeeze @mlp.experts.squeeze @mlp.experts.bmm dim=-1\n"
-    "drop @mlp.experts.column\n"
-    "chunk @mlp.experts.chunk.0,@mlp.experts.chunk.1 @mlp.experts.squeeze chunks=2 dim=-1\n"
-    "^@mlp.experts.act_fn|@mlp.experts.chunk.0|a\n"
-    "mul @mlp.experts.mul %a @mlp.experts.chunk.1\n"
-    "drop %a @mlp.experts.chunk.0 @mlp.experts.chunk.1 @mlp.experts.squeeze @mlp.experts.bmm\n"
-    "parameter @mlp.experts.down_proj shape=[$e,$h,$m]\n"
-    "order{!X @mlp.gate.linear} @input_layernorm.weight @post_attention_layernorm.weight\n"
-    "index @mlp.experts.down @mlp.experts.down_proj @mlp.experts.ids\n"
-    "drop @mlp.experts.up\n"
-    "unsqueeze @mlp.experts.column_1 @mlp.experts.mul dim=-1\n"
-    "bmm @mlp.experts.bmm_1 @mlp.experts.down @mlp.experts.column_1\n"
-    "squeeze @mlp.experts.squeeze_1 @mlp.experts.bmm_1 dim=-1\n"
-    "drop @mlp.experts.mul @mlp.experts.column_1\n"
-    "unsqueeze @mlp.experts.unsqueeze @mlp.experts.reshape dim=-1\n"
-    "mul @mlp.experts.mul_1 @mlp.experts.squeeze_1 @mlp.experts.unsqueeze\n"
-    "view @mlp.experts.view @mlp.experts.mul_1 shape=[N*S,$t,$h]\n"
-    "sum @mlp.experts.sum @mlp.experts.view dim=1\n"
-    "to @mlp.experts.to_3 @mlp.experts.sum dtype=model\n"
-    "drop{X @mlp.view} @mlp.experts.reshape @mlp.experts.ids @mlp.experts.selected"
-    " @mlp.experts.down @mlp.experts.bmm_1 @mlp.experts.squeeze_1\n"
-    "reshape @mlp.reshape @mlp.experts.to_3 shape=[N,S,$h]\n"
-    "drop %m{!X @mlp.view} @mlp.gate.linear{X @mlp.gate.topk} @mlp.gate.topk.i "
-    "{X@mlp.gate.div}{!X@mlp.gate.to}\n"
-    "add @add_1 @add @mlp.reshape\n"
-    "drop{l %x} @mlp.experts.to_3\n"
-    "~x|@add_1\n",
+  {"batched_up",
+    "repeat_interleave %Mexperts.selected %v repeats=$t dim=0\n"
+    "reshape %Mexperts.ids %C shape=[N*S*$t]\n"
+    "parameter %Mexperts.gate_up_proj shape=[$e,$2,$h]\n"
+    "index %Mexperts.up %Mexperts.gate_up_proj %Mexperts.ids\n"
+    "unsqueeze %Mexperts.column %Mexperts.selected dim=-1\n"
+    "bmm %Mexperts.bmm %Mexperts.up %Mexperts.column\n"
+    "squeeze %Mexperts.squeeze %Mexperts.bmm dim=-1\n"
+    "drop %Mexperts.column\n"
+    "chunk %Mexperts.chunk.0,%Mexperts.chunk.1 %Mexperts.squeeze chunks=2 dim=-1\n"
+    "^%Mexperts.act_fn|%Mexperts.chunk.0|a\n"
+    "mul %Mexperts.mul %a %Mexperts.chunk.1\n"
+    "drop %a %Mexperts.chunk.0 %Mexperts.chunk.1 %Mexperts.squeeze %Mexperts.bmm\n"
+    "parameter %Mexperts.down_proj shape=[$e,$h,$m]\n",
+    NULL},
+  {"batched_down",
+    "index %Mexperts.down %Mexperts.down_proj %Mexperts.ids\n"
+    "drop %Mexperts.up\n"
+    "unsqueeze %Mexperts.column_1 %Mexperts.mul dim=-1\n"
+    "bmm %Mexperts.bmm_1 %Mexperts.down %Mexperts.column_1\n"
+    "squeeze %Mexperts.squeeze_1 %Mexperts.bmm_1 dim=-1\n"
+    "drop %Mexperts.mul %Mexperts.column_1\n"
+    "unsqueeze %Mexperts.unsqueeze %Mexperts.reshape dim=-1\n"
+    "mul %Mexperts.mul_1 %Mexperts.squeeze_1 %Mexperts.unsqueeze\n"
+    "view %Mexperts.view %Mexperts.mul_1 shape=[N*S,$t,$h]\n"
+    "sum %Mexperts.sum %Mexperts.view dim=1\n"
+    "to %Mexperts.to_3 %Mexperts.sum dtype=model\n"
+    "drop{X %v} %Mexperts.reshape %Mexperts.ids %Mexperts.selected %Mexperts.down"
+    " %Mexperts.bmm_1 %Mexperts.squeeze_1 %Mexperts.mul_1\n"
+    "~o|%Mexperts.to_3\n",
+    NULL},
+  {"experts_up",
+    "{1<batched_up>}{!1<grouped><grouped_up>}",
+    NULL},
+  {"experts_down",
+    "{1<batched_down>}{!1<grouped_down><grouped_sum>}",
     NULL},
   /* DeepseekV3TopkRouter: the best experts of the best groups. 6: one group */
   {"grouping_router",
@@ -175,7 +177,7 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     NULL},
   {"grouping_experts",
     "<grouping_router>reshape @mlp.experts.reshape %W shape=[N*S*$t]\n"
-    "<grouped><grouped_up>order @mlp.gate.weight\n<grouped_down><grouped_sum>"
+    "<experts_up>order @mlp.gate.weight\n<experts_down>"
     "view @mlp.view_1 %o shape=[N,S,$h]\n"
     "drop @mlp.view\n"
     "<shared_experts>"
@@ -353,9 +355,9 @@ static const vram__hf_part vram__hf_expert_parts[] = {
     "mul @mlp.shared_expert.mul %a @mlp.shared_expert.up_proj\n"
     "linear @mlp.shared_expert.down_proj @mlp.shared_expert.mul out_features=$h bias=0\n"
     "<best_experts>~C|@mlp.gate.topk.i\n"
-    "<grouped><grouped_up>"
+    "<experts_up>"
     "order @mlp.shared_expert.gate_proj @mlp.shared_expert.up_proj @mlp.shared_expert.down_proj\n"
-    "<grouped_down><grouped_sum>"
+    "<experts_down>"
     "linear @mlp.shared_expert_gate %v out_features=1 bias=0\n"
     "order @input_layernorm.weight @post_attention_layernorm.weight\n"
     "sigmoid @mlp.sigmoid @mlp.shared_expert_gate\n"
@@ -373,24 +375,24 @@ static const vram__hf_part vram__hf_expert_parts[] = {
    'k a mask of windows is made, of a window of 0 if there is none */
 static const vram__hf_lines vram__hf_expert_rows[] = {
   {"qwen3_moe", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<router>{1<experts_one>}{!1<experts>}}{!8<gated><end>}",
+    "<norm_1><rotary><norm_2>{8<router><experts>}{!8<gated><end>}",
     "<last_norm>", 1, 8},
   {"mixtral", "X", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2><mixtral_router>{1<experts_one>}{!1<experts>}",
+    "<norm_1><rotary><norm_2><mixtral_router><experts>",
     "<last_norm>", 1, 2},
   {"glm4_moe", "K7", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><glm4_moe_attention><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
   {"gpt_oss", "X'w", "hidden_act", "silu", "oss_norm", "<embedding><oss_masks><oss_rope>",
     "<norm_1><oss_attention><norm_2><oss_experts>",
     "&%Bnorm|%x|n|$h|+%e %Badd %Bunsqueeze %Bwhere %Bsliding.where %Brotary_emb.to_2 "
     "%Brotary_emb.to_3\n", 0, 4},
   {"dots1", "q", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 0, 0},
+    "<norm_1><rotary><norm_2>{8<grouping_experts>}{!8<gated><end>}", "<last_norm>", 1, 0},
   {"olmoe", "q'g", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 0, 8},
+    "<norm_1><olmoe_attention><norm_2><router><experts>", "<last_norm>", 1, 8},
   {"qwen2_moe", "'k", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
-    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 0, 4},
+    "<norm_1><rotary><norm_2>{8<qwen2_experts>}{!8<gated><end>}", "<last_norm>", 1, 4},
 };
 /* clang-format on */
 

@@ -21,7 +21,8 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "view @self_attn.view_1 %c shape=[N,1,S,$c]\n"
     "view @self_attn.view_2 @self_attn.k_rot shape=[N,1,S,$j]\n"
     "{'p<latent_pairs>}{!'p<latent_halves>}"
-    "cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
+    "~v|%k\n~k|@self_attn.view_1\n~l|%c %v\n"
+    "<cached>cat @self_attn.query @self_attn.q_pass %q dim=-1\n",
     NULL},
   {"latent_pairs",
     "slice @self_attn.slice %r.to_2 dim=2 end=$r\n"
@@ -76,20 +77,20 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     NULL},
   /* expand_kv, and attention */
   {"latent_attend",
-    "linear @self_attn.kv_b_proj @self_attn.view_1 out_features=$B bias=0\n"
-    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,S,$n,$b]\n"
+    "linear @self_attn.kv_b_proj %K out_features=$B bias=0\n"
+    "view @self_attn.view_3 @self_attn.kv_b_proj shape=[N,%L,$n,$b]\n"
     "transpose @self_attn.transpose_1 @self_attn.view_3 dim0=1 dim1=2\n"
     "split @self_attn.k_nope,@self_attn.value @self_attn.transpose_1 "
     "split_size_or_sections=$y,$f dim=-1\n"
-    "expand @self_attn.expand %k shape=[N,$n,S,$j]\n"
-    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,S,$d]\n"
+    "expand @self_attn.expand %V shape=[N,$n,%L,$j]\n"
+    "empty @self_attn.key @self_attn.transpose_1 shape=[N,$n,%L,$d]\n"
     "slice @self_attn.slice_6 @self_attn.key dim=3 end=$y\n"
     "add @self_attn.add_2 @self_attn.slice_6 @self_attn.k_nope inplace=1\n"
     "slice @self_attn.slice_7 @self_attn.key dim=3 start=$y\n"
     "sub @self_attn.sub_2 @self_attn.slice_7 @self_attn.expand inplace=1\n"
     "drop @self_attn.k_nope\n"
     "scaled_dot_product_attention @self_attn.sdpa @self_attn.query @self_attn.key "
-    "@self_attn.value{D dropout_p=%D} is_causal=1\n"
+    "@self_attn.value{w %s}{D dropout_p=%D}{!w{!1 is_causal=1}}\n"
     "reshape @self_attn.reshape @self_attn.sdpa shape=[N,$n,S,$f]\n"
     "transpose @self_attn.transpose_2 @self_attn.reshape dim0=1 dim1=2\n"
     "contiguous @self_attn.contiguous @self_attn.transpose_2\n"
@@ -99,7 +100,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop @self_attn.contiguous\n"
     "linear @self_attn.o_proj @self_attn.contiguous_1 out_features=$h{!o bias=0}\n"
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
-    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa %c @self_attn.view_1 %q %k @self_attn.query "
+    "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
     "@self_attn.key\n",
     NULL},
@@ -109,7 +110,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
 static const vram__hf_lines vram__hf_latent_rows[] = {
   {"deepseek_v3", "K'p", "hidden_act", "silu", "rms", "<embedding><masks><rope>",
     "<norm_1><latent><latent_attend><norm_2>{8<grouping_experts>}{!8<gated><end>}",
-    "<last_norm>", 0, 8},
+    "<last_norm>", 1, 8},
 };
 /* clang-format on */
 

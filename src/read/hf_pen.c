@@ -28,7 +28,7 @@
      $s $E $G $U                       experts: their shared width, groups of them
      $l $I $L $P $o $x $*              mixers
      $A $C $D $H $X $Z $c $q $u $w $y $z   Mamba-2's
-   and of a generation (hf_generate.c): $F $M $T $W $s $w
+   and of a generation (hf_generate.c): $F $M $T $W $8 $w
 
    Names
      %A %N   of attention, "@self_attn."; of layers     %M %r   of a mixer or experts; of angles

@@ -153,6 +153,15 @@ static void vram__hf_optional(vram__hf_pen *w) {
   }
 }
 
+/* Is attention written out in a generation? The caller says it, the file, or a family that has no
+   other. */
+static int vram__hf_attends_eagerly(vram__hf_pen *w) {
+  const vram_file_value *const v = vram__hf_word(w, "attn_implementation");
+  if (v && !vram__hf_is_word(v, "eager") && !vram__hf_is_word(v, "sdpa"))
+    vram__hf_refuse(w, "a kind of attention whose lines are not known: ", "attn_implementation");
+  return w->size.is_eager || *vram__hf_flag_of(w, 'e') || (v && vram__hf_is_word(v, "eager"));
+}
+
 /* Settings that decide what is computed, and of which only one is known. */
 static void vram__hf_settings(vram__hf_pen *w) {
   static const struct {
@@ -309,6 +318,8 @@ static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   *vram__hf_mixer_flag(w, 'm') = !vram__hf_has_attention(&w->h, i);
   *vram__hf_flag_of(w, '8') = (uint8_t)vram__hf_is_moe(&w->h, i);
   vram__hf_say(w, NULL, w->row->layer, "");
+  if (w->size.is_eager) /* what a layer's function has a name of until it ends */
+    vram__hf_say(w, NULL, "drop %Aweights\n", "");
 }
 
 static uint64_t vram__hf_tokens(const vram__hf *h) {
@@ -348,6 +359,7 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_optional(w);
   vram__hf_settings(w);
   w->size = *sizes;
+  w->size.is_eager = sizes->cache && vram__hf_attends_eagerly(w);
   vram__hf_dropout_keys(w);
   *vram__hf_number_of(w, 'N') = sizes->batch ? sizes->batch : sizes->cache ? 1 : 2;
   *vram__hf_number_of(w, 'S') = sizes->tokens ? sizes->tokens : vram__hf_tokens(&w->h);
@@ -361,6 +373,8 @@ static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
+    vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
     vram__hf_fail(&w->h, VRAM_ERR_VALUE, "a generation, or its window, ", "is too long");
   else if (w->c.sliding_layers && w->c.window < 2)
@@ -375,8 +389,9 @@ static void vram__hf_write_parts(vram__hf_pen *w) {
   uint64_t i;
   vram__hf_set(w, 'J', w->c.family);
   vram__hf_set(w, 'D', dtype);
+  *vram__hf_flag_of(w, 'e') = w->size.is_eager;
   vram__hf_say(w, NULL,
-               "# config.json of transformers, attention sdpa, generate(), greedy\n"
+               "# config.json of transformers, attention {eeager}{!esdpa}, generate(), greedy\n"
                "model %J dtype=%D\n",
                "");
   for (part = 0; part < VRAM__HF_PARTS && !w->h.result; part++) {

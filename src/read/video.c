@@ -58,12 +58,7 @@ static const char vram__video_norm[] =
 
 /* RMSNorm of LTX without weights: path, of what, the line that gives the dtype back */
 static const char vram__video_rms[] =
-  "to %1.to %2 dtype=f32\n"
-  "pow %1.pow %1.to scalar=1\n"
-  "mean %1.mean %1.pow dim=-1 keepdim=1\n"
-  "add %1.add %1.mean scalar=1\n"
-  "rsqrt %1.rsqrt %1.add\n"
-  "mul %1.mul %2 %1.rsqrt\n"
+  "<mean_square|%1|%2>"
   "%3\n"
   "drop %1.mean\n";
 

@@ -51,7 +51,7 @@ static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edg
       seen |= VRAM__GRADIENTS_LEAVES;
       if (!t->d)
         continue;
-      if (t->d == l->d && t->dt == l->dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
+      if (t->d == l->d && t->dt == l->grad_dt && !l->in.d && !(seen & VRAM__GRADIENTS_LEFT))
         l->in = *t;
       else {
         seen |= VRAM__GRADIENTS_LEFT;
@@ -114,12 +114,111 @@ static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t 
     }
 }
 
+/* What comes first of two edges in PyTorch's queue (engine.cpp, CompareNodeTaskTime): a leaf, then
+   the record that was made last. */
+static inline int vram__edge_before(const vram__edge *a, const vram__edge *b) {
+  return (a->fn & VRAM__LEAF) ? !(b->fn & VRAM__LEAF) : !(b->fn & VRAM__LEAF) && a->fn > b->fn;
+}
+
+/* std::__push_heap: `it` goes up from a hole. */
+static void vram__heap_up(const vram__edge **heap, uint32_t hole, const vram__edge *it) {
+  while (hole && vram__edge_before(it, heap[(hole - 1) / 2])) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = it;
+}
+
+/* std::pop_heap of n: the first one goes, returned. */
+static const vram__edge *vram__heap_pop(const vram__edge **heap, uint32_t n) {
+  const vram__edge *const first = heap[0], *const last = heap[n - 1];
+  uint32_t hole = 0, child;
+  n--;
+  while ((child = 2 * hole + 2) < n) { /* std::__adjust_heap */
+    if (vram__edge_before(heap[child - 1], heap[child]))
+      child--;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  if (child == n) {
+    heap[hole] = heap[child - 1];
+    hole = child - 1;
+  }
+  if (n)
+    vram__heap_up(heap, hole, last);
+  return first;
+}
+
+/* The leaves of one record where somebody wants to know their order: that of the queue, a heap,
+   which gives those that are alike in an order of its own. Each is there once, by its last edge. */
+static VRAM__COLD void vram__backward_leaves(vram__step *s, const vram__edge *edge, uint32_t n) {
+  const uint64_t used = s->used;
+  const vram__edge **heap, *e;
+  uint32_t i = n, at = n, count = 0;
+  heap = (const vram__edge **)vram__memory_take(s->mem, &s->used, s->cap, n * sizeof *heap);
+  if (!heap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  while (i--) {
+    if (edge[i].fn & VRAM__LEAF) {
+      if (s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+        continue;
+      s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps = 1;
+    }
+    if (edge[i].fn)
+      heap[--at] = edge + i;
+  }
+  for (; at < n; at++)
+    vram__heap_up(heap, count++, heap[at]);
+  while (count) {
+    e = vram__heap_pop(heap, count--);
+    if (!(e->fn & VRAM__LEAF))
+      continue;
+    s->leaf.now[e->fn & ~VRAM__LEAF].deps = 0;
+    if (!s->failed)
+      vram__gradient_accumulate(s, s->leaf.at + (e->fn & ~VRAM__LEAF));
+  }
+  s->used = used;
+}
+
+/* Gradient k arrives, and a leaf that has all of its own takes it. */
+static void vram__gradient_end(vram__step *s, const vram__edge *edge, uint32_t k) {
+  vram__tensor *t = s->gin + k;
+  if (t->d && edge[k].fn) {
+    vram__gradient_fit(s, edge[k], t);
+    if (s->g->is_cut)
+      vram__gradient_of_dtensor(s, edge[k]);
+    vram__gradient_arrive(s, vram__edge_end(s, edge[k]), t);
+  }
+  if (t->d)
+    vram__tensor_release(s, *t);
+  t->d = NULL;
+  if ((edge[k].fn & VRAM__LEAF) && !s->leaf.now[edge[k].fn & ~VRAM__LEAF].deps)
+    vram__gradient_accumulate(s, s->leaf.at + (edge[k].fn & ~VRAM__LEAF));
+}
+
+/* The same of a linear layer, which is three functions: AddmmBackward gives the bias its gradient,
+   TBackward the weight, and the input's goes through ViewBackward where it is no matrix; of the two
+   that comes first which forward made last: the weight's with a bias, else the input's. */
+static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad_fn *f,
+                                                 const vram__edge *edge, int view) {
+  const uint32_t x = f->nin - 2u;
+  if (!view || !x)
+    vram__gradient_end(s, edge, x);
+  if (x)
+    vram__gradient_end(s, edge, 0);
+  vram__gradient_end(s, edge, x + 1);
+  if (view && x)
+    vram__gradient_end(s, edge, x);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
   vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
   const uint32_t n = f->nin;
-  uint32_t i, seen;
+  uint32_t i, seen, linear;
   if (!s->tape.retain)
     f->done = f->nsaved || f->inner ? 2 : 1;
   f->flag = 0;
@@ -133,8 +232,9 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   if (s->failed)
     return;
   seen = vram__gradients_move(s, edge, n);
+  linear = (seen & VRAM__GRADIENTS_LEFT) && f->kind == VRAM_OP_linear;
   if (seen & VRAM__GRADIENTS_LEFT)
-    vram__gradients_fit(s, edge, n);
+    vram__gradients_fit(s, edge, linear ? n - 2 : n);
   for (slot = first; slot != end; slot++)
     if (slot->g.d) {
       vram__tensor_release(s, slot->g);
@@ -142,10 +242,18 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     }
   if ((f->nsaved || f->inner) && !s->tape.retain)
     vram__saved_release(s, f);
+  if (linear) {
+    vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
   if (seen & VRAM__GRADIENTS_LEFT)
     vram__gradients_add(s, edge, n);
   if (!(seen & VRAM__GRADIENTS_LEAVES))
     return;
+  if (s->leaf.accumulated) {
+    vram__backward_leaves(s, edge, n);
+    return;
+  }
   for (i = 0; i < n; i++)
     if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
       vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
@@ -178,6 +286,9 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     }
   }
 }
+
+/* One record, with the gradients that have arrived. */
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   const uint32_t fn = vram__tensor_fn(s, loss);

@@ -226,6 +226,10 @@ static void vram__step_put_blas_workspaces(vram__step *s) {
 VRAM__FN void vram__step_put_inputs(vram__step *s) {
   const vram_graph *g = s->g;
   uint32_t i, k;
+  if (s->pipe) {
+    vram__pipe_put_inputs(s);
+    return;
+  }
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     const vram_dtype dt = v->flags & VRAM__OF_MODEL ? s->dtype : v->dtype;

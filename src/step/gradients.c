@@ -93,6 +93,6 @@ VRAM__FN void vram__gradients_count(vram__step *s, int again) {
   else if (s->leaf.all_had && !s->g->is_cut)
     s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; (!s->leaf.all_had || s->g->is_cut) && i < s->leaf.parameters; i++)
-    if (s->leaf.at[i].grad.d && !s->leaf.accumulated)
+    if (s->leaf.at[i].grad.d && !vram__in_backward_is(s->o))
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
 }

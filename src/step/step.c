@@ -17,7 +17,8 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
    the optimizer, what a node makes and keeps, and as many free ones. */
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
-                     vram__single_cells(g, o) * 16 + (o->parallel ? o->parallel->dp : 0);
+                     vram__single_cells(g, o) * 16 + g->in_flight * 2 +
+                     (o->parallel ? o->parallel->dp : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -130,7 +131,7 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
     }
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra +
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra + g->in_flight * VRAM__SLOT_BYTES +
        vram__holds_at_once(g, o) * (uint64_t)sizeof(vram__tensor);
   n += vram__keep_bytes(g) * 2 + g->nstep * UINT64_C(8) + g->ncache * UINT64_C(256);
   if (g->nmade)
@@ -156,6 +157,8 @@ static uint64_t vram__step_graph_bytes(const vram_graph *g, const vram_step_opti
 
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = vram__step_graph_bytes(g, o);
+  if (vram__pipe_is(o))
+    return vram__pipe_bytes(g, o, n);
   if (o && o->train && o->last_batch)
     n = vram__sum_or_overflow(n, vram__step_graph_bytes(o->last_batch, o));
   if (o && o->train && o->evaluation)
@@ -437,8 +440,12 @@ typedef struct vram__step_before {
 static void vram__step_play_one(vram__step *s, const vram__step_before *before,
                                 const vram_graph *last, uint32_t how) {
   vram__replay *run = s->replay;
-  vram__phase_end(s, VRAM_PHASE_FORWARD);
-  vram__micro_batches(s, last);
+  vram__phase_end(s, s->pipe ? VRAM_PHASE_STEP : VRAM_PHASE_FORWARD);
+  if (s->pipe) {
+    vram__pipe_play(s);
+    vram__phase_end(s, VRAM_PHASE_OPTIMIZER);
+  } else
+    vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
@@ -542,11 +549,12 @@ static void vram__step_report(const vram__step *s) {
                     s->nslot * VRAM__SLOT_BYTES + sizeof *s->spare * VRAM__SPARE;
 }
 
-/* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the
-   caller has set them; how: bits of VRAM__RUN_. */
-VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
-                                    uint32_t how) {
+/* Sets s up for a run. s->replay, s->cuts, s->pipe and of s->count what concerns the live set are
+   as the caller has set them; how: bits of VRAM__RUN_. */
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how) {
+  struct vram__pipe *const pipe = s->pipe;
   vram_live *const live = s->count.live;
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
@@ -563,6 +571,7 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
+  s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
   s->g = g;
@@ -575,12 +584,22 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   s->blas_workspaces = (uint8_t)(how / VRAM__RUN_WORKSPACES % (1 << 2 * VRAM__BLAS_COUNT));
   s->root = g->root;
   s->nth = how / VRAM__RUN_NTH ? how / VRAM__RUN_NTH : 1;
-  if (!vram__step_take_scratch(s, scratch, scratch_bytes))
+  if (!vram__step_take_scratch(s, scratch, scratch_bytes)) {
+    s->failed = VRAM_ERR_MEMORY;
     return VRAM_ERR_MEMORY;
+  }
   vram__step_set_options(s);
   s->failed = (uint8_t)vram__step_take_arrays(s);
-  if (!s->failed)
-    vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
+  return (vram_result)s->failed;
+}
+
+/* One run of a step, see above. */
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
+                                    uint32_t how) {
+  if (vram__step_set_up(g, o, scratch, scratch_bytes, report, s, how))
+    return (vram_result)s->failed;
+  vram__step_put_before(s, (how & VRAM__RUN_DRY) != 0);
   if (s->failed)
     return (vram_result)s->failed;
   if (how & VRAM__RUN_DRY) {
@@ -660,9 +679,14 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
-  if (s.problem)
+  if (!s.problem && vram__pipe_is(o))
+    r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
+  else if (!s.problem)
+    r = VRAM_OK;
+  if (r)
     vram__memory_zero(report, sizeof *report);
   else if (o->replay)
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
@@ -690,7 +714,11 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   s.replay = NULL;
   s.cuts = NULL;
   s.caches = NULL;
+  s.pipe = NULL;
   if (vram__step_misuse(g, &silent, &r))
+    return r;
+  if (vram__pipe_is(&silent) &&
+      (r = vram__pipe_begin(&g, &silent, &scratch, &scratch_bytes, &s)) != VRAM_OK)
     return r;
   s.count.live = list;
   s.count.live_cap = cap;

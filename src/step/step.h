@@ -88,7 +88,8 @@ typedef struct vram__wrapper {
   void (*backward_end)(vram__step *s);                /* in backward's final callback */
   uint32_t (*optim_params)(vram__step *s, struct vram__optim_param *p, int with_grad);
   /* what the optimizer has; NULL: the parameters */
-  void (*optimizing)(vram__step *s); /* before optimizer.step(): clips gradients, too */
+  void (*optimizing)(vram__step *s); /* before optimizer.step(), */
+  uint8_t clips;                     /* and gradients are clipped there */
   void (*optimize)(vram__step *s);   /* all of the optimizer's step; NULL: one for all */
   void (*optimized)(vram__step *s);  /* behind optimizer.step() */
 } vram__wrapper;
@@ -100,6 +101,15 @@ typedef struct vram__wrapper {
   } while (0)
 
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+/* parallel/pipe: a rank of a pipeline */
+VRAM__FN int vram__pipe_is(const vram_step_options *o);
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s);
+VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
+                                   uint64_t graph_bytes);
+VRAM__FN void vram__pipe_put_inputs(vram__step *s);
+VRAM__FN void vram__pipe_play(vram__step *s);
+
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
 /* optim.c */
@@ -126,6 +136,7 @@ VRAM__FN void vram__average_update(vram__step *s);
 VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
@@ -247,6 +258,9 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o);
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
                                         const vram__replay *run);
+VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s, uint32_t how);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);

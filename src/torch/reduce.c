@@ -262,16 +262,17 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
   vram__tensor y, z;
   if (!to->ndim) /* summed also if it has no axes itself */
-    return vram__tensor_sum(s, x, mask, 0, x.dt);
+    return vram__tensor_sum(s, x, mask, 0, vram__backward_sum_dtype(s, x.dt));
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
   if (!mask)
     return vram__tensor_retain(s, x);
-  y = vram__tensor_sum(s, x, mask, 1, x.dt);
+  y = vram__tensor_sum(s, x, mask, 1, vram__backward_sum_dtype(s, x.dt));
   if (!k)
     return y;
   z = vram__tensor_view(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  z.dt = y.dt;
   vram__tensor_release(s, y);
   return z;
 }

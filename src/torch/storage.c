@@ -223,6 +223,8 @@ VRAM__FN void vram__device_workspace(vram__step *s, const vram_bounds *bytes) {
     s->r->cudnn_bytes.expected = ask;
   if (expected > s->count.peak_expected)
     s->count.peak_expected = expected < most ? expected : most;
+  if (s->brief)
+    s->brief(s, ask);
   if (s->replay && s->replay->taping)
     vram__tape_put(s->replay, VRAM__TAPE_BRIEF, ask);
   else if (s->replay) {

@@ -170,7 +170,7 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
     uint32_t i;
     s->tape.gone = f->deps;
     f->flag = 0;
-    if (f->done && s->leaf.made == UINT32_MAX) /* all that it leads to is done */
+    if (f->done && s->leaf.made == UINT32_MAX && !s->tape.split) /* all that it leads to is done */
       continue;
     if (destroyed)
       vram__saved_destroy(s, f);

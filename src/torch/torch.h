@@ -86,6 +86,7 @@ typedef struct vram__leaf {
   vram__tensor in;   /* gradients that arrive in this backward */
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
+  vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go; /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
@@ -273,6 +274,7 @@ typedef struct vram__tape {
   uint8_t
       stale; /* something that may be saved was overwritten in place, or a record leads nowhere */
   uint8_t retain; /* retain_graph=True */
+  uint8_t split;  /* backward runs in parts: what a record that is done leads to may not be done */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -370,6 +372,8 @@ struct vram__step {
   vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
+  void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -393,6 +397,7 @@ struct vram__step {
   uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
   uint8_t scaler;          /* GradScaler takes part */
   uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  uint8_t autocasts_backward; /* backward runs inside autocast's context */
   uint8_t registers;       /* results stay in registers: nothing is allocated */
   uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
   uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
@@ -721,6 +726,11 @@ static inline uint32_t vram__tensor_fn(const vram__step *s, vram__tensor t) {
   return t.st & VRAM__LEAF ? t.st : vram__slot_at(s, t.st)->fn;
 }
 
+/* What a sum in backward gives: inside autocast's context its list of f32 holds there, too. */
+static inline vram_dtype vram__backward_sum_dtype(const vram__step *s, vram_dtype dt) {
+  return s->autocasts_backward && (dt == VRAM_BF16 || dt == VRAM_F16) ? VRAM_F32 : dt;
+}
+
 static inline int vram__tensor_wants_grad(const vram__step *s, vram__tensor t) {
   return (t.st & VRAM__LEAF) || vram__slot_at(s, t.st)->req;
 }
@@ -949,7 +959,7 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 static inline void vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d, vram_dtype dt) {
   vram__leaf *l = s->leaf.at + i;
   l->d = d;
-  l->dt = dt;
+  l->dt = l->grad_dt = dt;
   l->grad.d = l->in.d = NULL;
   l->grad.st = 0; /* so that it can be released */
   l->deps = 0;
@@ -985,8 +995,8 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
-    if (t->d != l->d || t->dt != l->dt)
-      vram__gradient_validate(s, t, l->d, l->dt);
+    if (t->d != l->d || t->dt != l->grad_dt)
+      vram__gradient_validate(s, t, l->d, l->grad_dt);
   } else {
     const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)

@@ -157,4 +157,5 @@ def main():
 
 
 transformers.logging.set_verbosity_error()
-main()
+if __name__ == "__main__":
+    main()

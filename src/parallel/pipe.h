@@ -1,0 +1,100 @@
+/* >>parallel/pipe    stages of a pipeline, and what a microbatch does on one */
+#pragma once
+#include "parallel/parallel.h"
+
+/* A value that goes from one stage to the next. */
+typedef struct vram__handover {
+  const vram_value *value; /* of the whole model */
+  const vram_dims *d;
+  vram_dtype dt;
+  uint8_t grad; /* it wants a gradient, which comes back */
+} vram__handover;
+
+/* What happens in a part: an allocation is the part's next id. */
+enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+
+typedef struct vram__part_event {
+  uint64_t bytes;
+  const vram_node *node;
+  uint32_t id; /* see VRAM__ID_ */
+  uint8_t kind, cat, stream;
+  uint8_t kept; /* whoever plays the part holds it, too */
+} vram__part_event;
+
+/* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
+   behind it; those of the first microbatch's (casts of weights). In lists of what a part gives also
+   the inputs of the stage. */
+#define VRAM__ID_FORWARD (UINT32_C(1) << 30)
+#define VRAM__ID_FIRST (UINT32_C(2) << 30)
+#define VRAM__ID_INPUT (UINT32_C(3) << 30)
+#define VRAM__ID_NONE UINT32_MAX
+#define VRAM__ID_KIND(id) ((id)&UINT32_C(3) << 30)
+#define VRAM__ID_NUMBER(id) ((id) & ((UINT32_C(1) << 30) - 1))
+
+/* A part of a microbatch's step, played once: what it asks for and gives back. */
+typedef struct vram__played {
+  vram__part_event *event;
+  uint32_t count;
+  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
+                              backward or input part the gradients of its inputs */
+  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
+  uint32_t ngradient;      /* so many */
+  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
+  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint8_t known;
+} vram__played;
+
+/* Which parts there are: of the first microbatch or a later one, and those that make gradients
+   before there are any or behind that. */
+enum {
+  VRAM__PART_FORWARD,
+  VRAM__PART_BACKWARD = 2,
+  VRAM__PART_INPUT = 6,
+  VRAM__PART_WEIGHT = 8,
+  VRAM__PARTS = 12
+};
+
+typedef struct vram__pipe_stage {
+  uint32_t stage;
+  const vram_node *lo, *hi;     /* of the whole model: its first node, and the one behind it */
+  const vram_node *first, *end; /* the same of the rank's graph */
+  uint32_t nin, nout;           /* what crosses into it, and out of it: of the last one, the loss */
+  const vram__handover *in, *out;
+  uint8_t *is_cast;                   /* by input: autocast's cache has a copy, which holds it */
+  vram_value **in_value, **out_value; /* of the rank's graph */
+  const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
+  uint8_t is_first, is_last;
+  vram__played part[VRAM__PARTS];
+} vram__pipe_stage;
+
+typedef struct vram__pipe {
+  const vram_graph *whole;
+  const vram_parallel *parallel;
+  vram_graph g; /* the rank's */
+  uint8_t *mem;
+  uint64_t used, cap;
+  uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
+  vram__pipe_stage *stage;                           /* `local` of them */
+  vram_stage_action *action;
+  uint32_t naction;
+  uint32_t ndata;           /* inputs of the model that some local stage uses: the first ones */
+  uint64_t target;          /* bytes of the batch's target where the loss is in the model */
+  uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
+  uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
+  vram_error refused;       /* of PyTorch */
+  const char *problem;
+  vram_result failed;
+} vram__pipe;
+
+/* stage.c */
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
+VRAM__FN int vram__pipe_graph(vram__pipe *p);
+
+/* parts.c */
+VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
+                             uint64_t bytes);
+VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
+                              uint64_t bytes);
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);

@@ -1,0 +1,491 @@
+/* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
+#include "parallel/pipe.h"
+
+VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what) {
+  if (!p->failed) {
+    p->failed = code;
+    p->problem = what;
+  }
+  return 0;
+}
+
+VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n) {
+  void *to = vram__memory_take(p->mem, &p->used, p->cap, n);
+  if (!to)
+    vram__pipe_fail(p, VRAM_ERR_MEMORY, NULL);
+  return to;
+}
+
+/* ---- where it is cut: before the first node of a unit */
+
+/* The first node of unit `which`; NULL: there are fewer, *count of them. */
+static const vram_node *vram__stage_unit_at(const vram__pipe *p, uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first;
+  *count = 0;
+  while (n) {
+    const vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    if (run.is_unit && (*count)++ == which)
+      return run.first;
+    n = run.last->next;
+  }
+  return NULL;
+}
+
+/* Python's round(units * i / stages): a half goes to the even one. */
+static uint32_t vram__stage_edge(uint32_t units, uint32_t i, uint32_t stages) {
+  const uint64_t n = (uint64_t)units * i, q = n / stages, r = n % stages;
+  return (uint32_t)(q + (2 * r > stages || (2 * r == stages && (q & 1))));
+}
+
+/* What a unit takes, about: parameters with gradients and two states, and results of as many
+   microbatches as are in flight. */
+static uint64_t vram__stage_weight(const vram__pipe *p, const vram__unit_run *run,
+                                   const vram_node *end) {
+  const int all = p->parallel->schedule == VRAM_PIPELINE_GPIPE ||
+                  p->parallel->schedule == VRAM_PIPELINE_LOOPED_BFS;
+  const uint64_t alive = all || p->microbatches < p->ranks ? p->microbatches : p->ranks;
+  const vram_node *n;
+  uint64_t sum = 0;
+  uint32_t i;
+  for (n = run->first; n != end; n = n->next) {
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->node == n)
+        sum = vram__sum_or_overflow(
+            sum, vram__product_or_overflow(
+                     4, vram__dims_bytes_of(n->param[i]->d, (vram_dtype)n->param[i]->dtype)));
+    for (i = 0; i < n->nout; i++)
+      sum = vram__sum_or_overflow(
+          sum, vram__product_or_overflow(alive, vram__dims_bytes_of(n->out[i].d, n->out[i].dtype)));
+  }
+  return sum;
+}
+
+/* Fills stages up to `most`; where stage `which` begins. *count: how many stages that makes. */
+static const vram_node *vram__stage_fill(const vram__pipe *p, uint64_t most, uint32_t units,
+                                         uint32_t which, uint32_t *count) {
+  const vram_node *n = p->whole->first, *at = n;
+  uint64_t sum = 0;
+  uint32_t unit = 0;
+  *count = 1;
+  while (n) {
+    vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
+    const vram_node *end = run.last->next;
+    uint64_t weight;
+    const uint32_t left = units - unit; /* units from this one on */
+    if (!run.is_unit && n != p->whole->first) {
+      n = end; /* counts with the unit before, below */
+      continue;
+    }
+    while (end) { /* what lies between this unit and the next one */
+      const vram__unit_run next = vram__units_run(p->whole, p->parallel->units, end);
+      if (next.is_unit && !(run.first == p->whole->first && !run.is_unit))
+        break;
+      run.is_unit |= next.is_unit;
+      end = next.last->next;
+    }
+    weight = vram__stage_weight(p, &run, end);
+    if (unit && (weight > most || sum > most - weight ||
+                 (*count < p->stages && left <= p->stages - *count))) {
+      if (*count == which)
+        at = run.first;
+      ++*count;
+      sum = 0;
+    }
+    sum = vram__sum_or_overflow(sum, weight);
+    unit++;
+    n = end;
+  }
+  return at;
+}
+
+/* The least that the fullest stage can take. */
+static uint64_t vram__stage_balance(const vram__pipe *p, uint32_t units) {
+  uint64_t low = 0, high = (uint64_t)VRAM_MAX_BYTES;
+  uint32_t count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    vram__stage_fill(p, middle, units, 0, &count);
+    if (count > p->stages)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The first node of the module of the k-th name of `stage` lines; NULL: there is none. */
+static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
+  const vram__unit_word *w = g->stage_first;
+  const vram_node *n;
+  while (w && k--)
+    w = w->next;
+  for (n = w ? g->first : NULL; n; n = vram__line_end_of(n)->next) {
+    const vram__span label = vram__node_label(vram__line_end_of(n));
+    if (n->op < VRAM_OP_COUNT && label.len >= w->len &&
+        vram__text_equal(label.text, w->text, w->len) &&
+        (label.len == w->len || label.text[w->len] == '.'))
+      return n;
+  }
+  return NULL;
+}
+
+/* Where stage i of all begins; NULL: behind the last one. */
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
+                                          uint64_t most) {
+  uint32_t none;
+  if (!i)
+    return p->whole->first;
+  if (i == p->stages)
+    return NULL;
+  if (p->whole->stage_first)
+    return vram__stage_named(p->whole, i - 1);
+  if (p->parallel->balance)
+    return vram__stage_fill(p, most, units, i, &none);
+  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+}
+
+/* Where the schedule's loss_fn begins: the line of that name. */
+static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
+  const vram_node *n = g->last;
+  while (n) {
+    const vram__span label = vram__node_label(n);
+    if (label.len == name.len && vram__text_equal(label.text, name.text, name.len))
+      break;
+    n = vram__node_before(n);
+  }
+  while (n && vram__node_before(n) && vram__node_same_line(vram__node_before(n), n))
+    n = vram__node_before(n);
+  return n;
+}
+
+/* Where the stages of the rank begin and end. */
+VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
+  const vram_graph *g = p->whole;
+  const vram__unit_word *w;
+  uint32_t k, units, named = 0;
+  uint64_t most;
+  vram__stage_unit_at(p, UINT32_MAX, &units);
+  for (w = g->stage_first; w; w = w->next)
+    named++;
+  if (named && named + 1 != p->stages)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "as many names of stage lines as there are cuts are expected: one less "
+                           "than the stages of all ranks");
+  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
+  if (!o->train)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
+  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "checkpointed nodes in a pipeline are not played yet");
+  if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a text with lines of a training loop, cut into stages");
+  if (o->amp == VRAM_F16)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
+  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
+      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with another strategy than ddp is not played yet");
+  if (p->parallel->wrapper &&
+      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
+       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "pp with ddp is played with one stage a rank, and of ddp's options with "
+                           "bucket_cap_mb and broadcast_buffers");
+  p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
+  if (!p->stage)
+    return 0;
+  vram__memory_zero(p->stage, p->local * (uint64_t)sizeof *p->stage);
+  for (k = 0; k < p->local; k++) {
+    vram__pipe_stage *s = p->stage + k;
+    s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
+    s->is_first = s->stage == 0;
+    s->is_last = s->stage + 1 == p->stages;
+    s->lo = vram__stage_begin(p, s->stage, units, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
+        (s->hi && s->hi->index < s->lo->index))
+      return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                             "a stage without nodes: more stages than units, names with a number "
+                             "that is a part of its own (\"layers.3\") or rounds of a loop");
+    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
+      s->loss = g->returned->next; /* where the module returns */
+    if (!s->is_last || !p->parallel->loss_fn.text)
+      continue;
+    s->loss = vram__stage_loss(g, p->parallel->loss_fn);
+    if (!s->loss || s->loss->index <= s->lo->index)
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  }
+  return 1;
+}
+
+/* ---- the graph */
+
+/* Nodes that are copied; by the whole graph's numbers what has been copied. */
+typedef struct vram__stage_copy {
+  vram__pipe *p;
+  vram__pipe_stage *s;
+  vram_value **value, **data; /* of this stage; inputs of the model, of all stages */
+  vram_param **param;
+  uint8_t *used;   /* by parameter: a node of this stage has it; then by value */
+  uint8_t *wanted; /* by value: an input that some stage uses */
+} vram__stage_copy;
+
+static int vram__stage_has(const vram__pipe_stage *s, const vram_node *n) {
+  return n->index >= s->lo->index && (!s->hi || n->index < s->hi->index);
+}
+
+/* Parameters and buffers that a `parameter` or `buffer` line makes are there in each stage that
+   uses them. */
+static int vram__stage_copies(const vram__stage_copy *c, const vram_node *n) {
+  uint32_t i;
+  if (vram__stage_has(c->s, n))
+    return 1;
+  if (n->op >= VRAM_OP_COUNT || !(vram__op_traits(n) & VRAM__OP_PARAM))
+    return 0;
+  for (i = 0; i < n->nout; i++)
+    if (c->used[c->p->whole->nparam + n->out[i].index])
+      return 1;
+  return 0;
+}
+
+static void vram__stage_mark(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  vram__memory_zero(c->used, (uint64_t)g->nparam + g->nvalue);
+  for (n = c->s->lo; n != c->s->hi; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      c->used[g->nparam + n->in[i]->index] |= n->op < VRAM_OP_COUNT;
+  for (n = g->first; n != c->s->hi; n = n->next)
+    for (i = 0; vram__stage_copies(c, n) && i < n->nparam; i++)
+      if (n->param[i])
+        c->used[n->param[i]->index] = 1;
+}
+
+/* The parameters of the stage, in the order of the whole model's. */
+static int vram__stage_parameters(vram__stage_copy *c) {
+  vram_graph *to = &c->p->g;
+  const vram_param *from;
+  for (from = c->p->whole->param_first; from; from = from->next) {
+    vram_param *q;
+    c->param[from->index] = NULL;
+    if (!c->used[from->index])
+      continue;
+    q = (vram_param *)vram__graph_take(to, sizeof *q);
+    if (!q)
+      return 0;
+    *q = *from;
+    q->next = NULL;
+    q->node = NULL;
+    q->index = to->nparam++;
+    if (to->param_last)
+      to->param_last->next = q;
+    else
+      to->param_first = q;
+    to->param_last = q;
+    c->param[from->index] = q;
+  }
+  return 1;
+}
+
+static vram_value *vram__stage_value(vram__stage_copy *c, const vram_value *v) {
+  if (c->value[v->index])
+    return c->value[v->index];
+  return v->node ? NULL : c->data[v->index];
+}
+
+/* Node n of the stage. Lines about lifetimes lose values that it does not have. */
+static int vram__stage_node(vram__stage_copy *c, const vram_node *n) {
+  vram_graph *to = &c->p->g;
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram__request r;
+  vram_node *m;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  r.op = n->op;
+  r.in = in;
+  r.nout = n->nout;
+  for (i = 0; i < n->nin && r.nin < VRAM__MAX_INPUTS; i++) {
+    vram_value *v = vram__stage_value(c, n->in[i]);
+    if (v)
+      in[r.nin++] = v;
+    else if (n->op < VRAM_OP_COUNT)
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "a value that does not cross");
+  }
+  if (n->op >= VRAM_OP_COUNT && !r.nin)
+    return 1;
+  m = n->op < VRAM_OP_COUNT ? vram__node_new(to, &r) : vram__node_drop(to, n->op, in, r.nin);
+  if (!m)
+    return 0;
+  m->round = n->round;
+  m->attr = n->attr;
+  m->line = n->line;
+  m->flags = n->flags;
+  m->autocast = n->autocast;
+  if (m->nparam != n->nparam)
+    m->param = (vram_param **)vram__graph_take(to, n->nparam * (uint64_t)sizeof *m->param);
+  m->nparam = n->nparam;
+  if (n->nparam && !m->param)
+    return 0;
+  for (i = 0; i < n->nparam; i++) {
+    m->param[i] = n->param[i] ? c->param[n->param[i]->index] : NULL;
+    if (m->param[i] && (!m->param[i]->node || n->param[i]->node == n))
+      m->param[i]->node = m;
+  }
+  for (i = 0; i < n->nout; i++) {
+    vram_value *v = m->out + i;
+    const vram_value *from = n->out + i;
+    v->d = from->d;
+    v->name = from->name;
+    v->name_len = from->name_len;
+    v->dtype = from->dtype;
+    v->flags = from->flags & VRAM__ISPARAM;
+    if (from->last == UINT32_MAX || (c->s->hi && from->last >= c->s->hi->index))
+      v->last = UINT32_MAX;
+    c->value[from->index] = v;
+  }
+  if (!c->s->first)
+    c->s->first = m;
+  if (n == c->s->loss)
+    c->s->loss = m;
+  return 1;
+}
+
+/* An input of the rank's graph. */
+static vram_value *vram__stage_input(vram_graph *to, const vram_value *v, vram_dtype dt, int of,
+                                     int grad) {
+  const vram__span name = vram__span_of(v->name, v->name + v->name_len);
+  vram_value *x = vram__graph_input(to, name, dt, v->d->ndim, v->d->v);
+  if (x) {
+    x->flags = (uint8_t)((of ? VRAM__OF_MODEL : 0) | (grad ? VRAM__GRAD : 0));
+    x->last = UINT32_MAX;
+  }
+  return x;
+}
+
+/* The model's inputs that some stage of the rank uses come first. */
+static int vram__stage_data(vram__stage_copy *c) {
+  const vram_graph *g = c->p->whole;
+  uint32_t i, k;
+  for (k = 0; k < c->p->local; k++) {
+    c->s = c->p->stage + k;
+    vram__stage_mark(c);
+    for (i = 0; i < g->ninput; i++)
+      c->wanted[g->input[i]->index] |= c->used[g->nparam + g->input[i]->index];
+  }
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    if (!c->wanted[v->index])
+      continue;
+    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    if (!c->data[v->index])
+      return 0;
+    c->p->ndata++;
+  }
+  return 1;
+}
+
+static int vram__stage_copy_one(vram__stage_copy *c) {
+  vram__pipe_stage *const s = c->s;
+  const vram_graph *g = c->p->whole;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->nvalue; i++)
+    c->value[i] = NULL;
+  vram__stage_mark(c);
+  if (!vram__stage_parameters(c))
+    return 0;
+  s->in_value = (vram_value **)vram__graph_take(&c->p->g, ((uint64_t)s->nin + s->nout + 1) *
+                                                              sizeof *s->in_value);
+  if (!s->in_value)
+    return 0;
+  s->out_value = s->in_value + s->nin;
+  for (i = 0; i < s->nin; i++) {
+    s->in_value[i] = vram__stage_input(&c->p->g, s->in[i].value, s->in[i].dt, 0, s->in[i].grad);
+    if (!s->in_value[i])
+      return 0;
+    c->value[s->in[i].value->index] = s->in_value[i];
+  }
+  for (n = g->first; n != s->hi; n = n->next)
+    if (vram__stage_copies(c, n) && !vram__stage_node(c, n))
+      return 0;
+  for (i = 0; i < s->nout; i++) {
+    s->out_value[i] = c->value[s->out[i].value->index];
+    if (!s->out_value[i])
+      return vram__pipe_fail(c->p, VRAM_ERR_UNSUPPORTED, "an output that no stage makes");
+    s->out_value[i]->last = UINT32_MAX;
+  }
+  return 1;
+}
+
+/* What recurrent nets, quantised weights and the like need beside their nodes. */
+static void vram__stage_sums(vram__pipe *p) {
+  vram_graph *to = &p->g;
+  const vram_graph *g = p->whole;
+  const vram_param *q;
+  to->extra = g->extra;
+  to->holds = g->holds;
+  to->nmade = g->nmade;
+  to->rnn_dropout = g->rnn_dropout;
+  to->autocast_own = g->autocast_own;
+  to->nested_map = g->nested_map;
+  to->owned = (struct vram__owned *)vram__graph_take(to, sizeof *to->owned);
+  if (!to->owned)
+    return;
+  vram__memory_zero(to->owned, sizeof *to->owned);
+  for (q = to->param_first; q; q = q->next) {
+    vram__owned_add(to->owned, q, vram__dims_bytes_of(q->d, q->dtype));
+    if (vram__op_traits(q->node) & VRAM__OP_FLAT)
+      to->flat_pad = g->flat_pad;
+  }
+}
+
+/* The graph of the rank: the nodes of its stages, one stage behind the other, each with parameters
+   of its own. */
+VRAM__FN int vram__pipe_graph(vram__pipe *p) {
+  const vram_graph *g = p->whole;
+  vram_graph *to = &p->g;
+  vram__stage_copy c;
+  uint32_t k, i;
+  vram__memory_zero(to, sizeof *to);
+  vram__memory_zero(&c, sizeof c);
+  c.p = p;
+  c.value = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.value);
+  c.data = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.data);
+  c.param = (vram_param **)vram__pipe_take(p, g->nparam * (uint64_t)sizeof *c.param);
+  c.used = (uint8_t *)vram__pipe_take(p, (uint64_t)g->nparam + 2 * (uint64_t)g->nvalue);
+  if (!c.value || !c.data || !c.param || !c.used)
+    return 0;
+  c.wanted = c.used + g->nparam + g->nvalue;
+  for (i = 0; i < g->nvalue; i++) {
+    c.data[i] = NULL;
+    c.wanted[i] = 0;
+  }
+  p->used = (p->used + 7) & ~(uint64_t)7;
+  to->mem = p->mem + p->used;
+  to->cap = p->cap - p->used;
+  to->name = g->name;
+  to->name_len = g->name_len;
+  to->rules = g->rules;
+  to->dtype = g->dtype;
+  if (vram__stage_data(&c))
+    for (k = 0; k < p->local; k++) {
+      c.s = p->stage + k;
+      if (!vram__stage_copy_one(&c))
+        break;
+      if (c.s->is_last)
+        to->root = c.value[g->root->index];
+    }
+  if (!p->failed && !to->error.code)
+    vram__stage_sums(p);
+  if (to->error.code)
+    return vram__pipe_fail(p, to->error.code, NULL);
+  if (p->failed)
+    return 0;
+  for (k = 0; k + 1 < p->local; k++)
+    p->stage[k].end = p->stage[k + 1].first;
+  to->noutput = 1;
+  p->used += to->used;
+  return 1;
+}
