@@ -17747,6 +17747,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -52070,7 +52071,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
   return vram__product_or_overflow(n, 2);
 }
 
-/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+/* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
 
 #define VRAM__DS_NONE UINT32_MAX
 
@@ -52080,8 +52081,7 @@ typedef struct vram__ds_param {
   uint32_t leaf;
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
-  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
-  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+  uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -52102,12 +52102,10 @@ typedef struct vram__ds {
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
   uint32_t nmine;
   vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
-  uint64_t buffers_bytes;
   uint8_t offload, overlap, contiguous, scatter;
   /* of a backward */
   uint32_t bucket[2], at; /* slots; which of them */
-  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
-                             that is larger than a bucket (record_stream) */
+  uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -52222,7 +52220,8 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
          : o->master_weights       ? "DeepSpeed has master weights of its own"
          : g->nbackward || g->nstep || g->nzero_grad
              ? "DeepSpeed's engine makes backward and the step: not the text's lines"
-         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+         : o->parallel->wrapper != VRAM_WRAPPER_DS3 && o->parallel->overlap_comm &&
+                 !o->parallel->contiguous_gradients
              ? "overlap_comm=1 with contiguous_gradients=0 is not played"
              : NULL;
 }
@@ -52301,7 +52300,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->reduced = f->bucketed = 0;
+      f->used = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -52320,7 +52319,7 @@ static void vram__ds_begin(vram__step *s) {
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
-  d->used[0] = d->used[1] = d->used[2] = 0;
+  d->used[0] = d->used[1] = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -52332,7 +52331,6 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   vram__ds *d = vram__ds_of(s);
   const vram_param *p;
   uint32_t n = 0;
-  d->buffers_bytes = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
       slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
@@ -52420,6 +52418,9 @@ static void vram__ds_lasts(vram__step *s) {
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
   vram__leaf *l = s->leaf.at + f->leaf;
   l->let_go = 1;
+  if (f->used && l->grad.st)
+    vram__undone_add(s, l->grad.st);
+  f->used = 0;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
   if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
@@ -52511,6 +52512,16 @@ typedef struct vram__ds_slices {
   uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
 } vram__ds_slices;
 
+/* The reduction's stream uses what is reduced now (record_stream). */
+static void vram__ds_used(vram__ds *d) {
+  if (!d->overlap)
+    return;
+  if (d->extra == VRAM__DS_NONE)
+    d->used[d->at] = 1;
+  else
+    d->param[d->extra].used = 1;
+}
+
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
@@ -52518,6 +52529,8 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  else /* flatten gives a single one back */
+    vram__ds_used(d);
   s->stream = stream;
   if (x->count)
     vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
@@ -52556,7 +52569,8 @@ static void vram__ds_average(vram__step *s) {
     uint64_t done = 0;
     while (done < f->numel) {
       const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
-      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      if (part == d->rank)
+        vram__ds_used(d);
       const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
       vram__ds_piece(s, &x, part, n, &pending);
       done += n;
@@ -52602,15 +52616,12 @@ static void vram__ds_reduce_bucket(vram__step *s) {
     vram__ds_fallback(s);
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
-    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
       vram__ds_let_go(s, f);
   }
   d->extra = VRAM__DS_NONE;
-  d->used[2] = 0;
   d->nmember = 0;
   d->elements = 0;
 }
@@ -52630,7 +52641,6 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
-  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
@@ -52684,7 +52694,6 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
 
 /* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
@@ -52847,6 +52856,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_scalars x;
   vram__memory_zero(&x, sizeof x);
   x.norm = 4;
+  s->r->gradients_bytes = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
   if (d->offload) {
     vram__ds_optimizing_on_host(s, &x);
     return;
@@ -52893,7 +52903,7 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   vram__ds_let_go(s, f);
 }
 
-/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+/* >>parallel/deepspeed3    ZeRO stage 3: what its parts share */
 
 /* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
 typedef struct vram__ds3_param {
@@ -53307,8 +53317,8 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
   const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
   uint32_t i, leaves = 0, others = 0;
   for (i = 0; i < f->nin; i++) {
-    leaves += (edge[i].fn & VRAM__LEAF) != 0;
-    others += vram__is_grad_fn(edge[i].fn);
+    leaves += edge[i].fn >> 31;
+    others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
   if (leaves && others)
     vram__ds3_post_backward(s, f->node);
@@ -53571,6 +53581,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   uint32_t k, before = d->ds.norm.slot;
   vram__memory_zero(&x, sizeof x);
   x.norm = 8;
+  s->r->gradients_bytes = d->ds.offload ? 0 : d->groups_part * vram__ds3_each(d);
   for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
     d->at[k].active = 0;
     vram__ds3_release(s, k);
@@ -53748,7 +53759,6 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.nmember = 0;
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
-  s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);
