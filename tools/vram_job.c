@@ -472,7 +472,9 @@ int job_option(job *j, const char *a, const char *v) {
 void job_mode(const job *j, char *to, size_t cap) {
   const vram_step_options *o = &j->o;
   char count[16] = "", segments[16] = "", epoch[120] = "";
-  const vram_dtype d = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
+  const vram_dtype own = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
+  const int deepspeed = o->parallel && o->parallel->wrapper >= VRAM_WRAPPER_DS1;
+  const vram_dtype d = deepspeed && o->parallel->bf16 ? VRAM_BF16 : own; /* its engine casts */
   const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
     snprintf(count, sizeof count, "%" PRIu32, o->accumulate);

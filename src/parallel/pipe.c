@@ -652,6 +652,40 @@ static void vram__pipe_clear(vram__pipe_run *r) {
   vram__memory_zero(r->chunk, n * sizeof *r->chunk);
 }
 
+/* Is a stage one of this rank's? Then what goes to it is handed over. */
+static int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
+  uint32_t k = 0;
+  while (k < p->local && p->stage[k].stage != stage)
+    k++;
+  return k < p->local;
+}
+
+/* One handover of each microbatch in forward, and of its gradient back. */
+static void vram__pipe_sends(vram__step *s, const vram__handover *h, uint32_t n, int in) {
+  const uint32_t there = in ? VRAM_COLLECTIVE_RECV : VRAM_COLLECTIVE_SEND,
+                 back = in ? VRAM_COLLECTIVE_SEND : VRAM_COLLECTIVE_RECV;
+  uint32_t i, mb;
+  for (i = 0; i < n; i++)
+    for (mb = 0; mb < s->pipe->microbatches; mb++) {
+      const uint64_t bytes = vram__dims_bytes_of(h[i].d, h[i].dt);
+      vram__communicate(s, (vram_collective)there, bytes, 2);
+      if (h[i].grad)
+        vram__communicate(s, (vram_collective)back, bytes, 2);
+    }
+}
+
+static void vram__pipe_communicate(vram__step *s) {
+  const vram__pipe *p = s->pipe;
+  uint32_t k;
+  for (k = 0; k < p->local; k++) {
+    const vram__pipe_stage *q = p->stage + k;
+    if (!q->is_first && !vram__pipe_is_here(p, q->stage - 1))
+      vram__pipe_sends(s, q->in, q->nin, 1);
+    if (!q->is_last && !vram__pipe_is_here(p, q->stage + 1))
+      vram__pipe_sends(s, q->out, q->nout, 0);
+  }
+}
+
 /* Forward and backward of all microbatches. */
 VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe *const p = s->pipe;
@@ -680,6 +714,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   else
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
+  vram__pipe_communicate(s);
   for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
