@@ -543,21 +543,25 @@ static void vram__ddp_forward_begin(vram__step *s) {
     vram__ddp_broadcast(s, 0, 1);
 }
 
-/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+/* One of the module's outputs is a clone from here on. */
+static void vram__ddp_clone(vram__step *s, const vram_value *v) {
+  vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+  y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+  vram__tensor_release(s, *t);
+  *t = y;
+}
+
+/* _DDPSink, which clones all of them. */
 static void vram__ddp_sink(vram__step *s) {
   const vram_node *n;
   uint32_t i;
-  for (n = s->g->first; n && !s->failed; n = n->next)
-    for (i = 0; i < n->nout; i++) {
-      const vram_value *v = n->out + i;
-      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-      if (vram__module_returns(s->g, v)) {
-        s->node = NULL;
-        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
-        vram__tensor_release(s, *t);
-        *t = y;
-      }
-    }
+  s->node = NULL;
+  for (i = 0; i < s->g->nresult && !s->failed; i++)
+    vram__ddp_clone(s, s->g->result[i]);
+  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (vram__module_returns(s->g, n->out + i))
+        vram__ddp_clone(s, n->out + i);
 }
 
 /* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */

@@ -73,7 +73,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.unshard, foreach_all_gather */
-static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
@@ -81,6 +81,10 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i, flat = 0;
   if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
     return;
+  if (d->flat) {
+    vram__fsdp1_unshard(s, g);
+    return;
+  }
   if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
     g->gathered = VRAM__OWN_WEIGHTS;
     return;
@@ -125,7 +129,7 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
-  if (!g->gathered)
+  if (!g->gathered || d->flat)
     return;
   if (g->training == VRAM__FSDP_FORWARD)
     vram__fsdp_free(s, &d->kept);
@@ -163,6 +167,10 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
     return;
+  if (d->flat) {
+    vram__fsdp1_reshard(s, g);
+    return;
+  }
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -192,10 +200,10 @@ static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
 /* ---- forward */
 
 /* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
-static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x, uint32_t k) {
   const vram__fsdp *d = vram__fsdp_of(s);
   return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
-         x.dt != d->mp;
+         x.dt != d->mp && !(d->flat && k); /* of FullyShardedDataParallel only the root does */
 }
 
 /* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
@@ -209,8 +217,8 @@ static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
     if (s->grad)
       vram__history_refresh(s, t);
     g->given[i] = *t;
-    *t =
-        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+    *t = vram__fsdp_casts_input(s, *t, k) ? vram__torch_cast(s, *t, d->mp)
+                                          : vram__tensor_retain(s, *t);
   }
 }
 
@@ -219,7 +227,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad)
+  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -256,7 +264,10 @@ static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_register(s, k);
-  vram__fsdp_prefetch(s, k, 1);
+  if (!vram__fsdp_of(s)->flat)
+    vram__fsdp_prefetch(s, k, 1);
+  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
+    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
@@ -406,8 +417,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_expect(s, g);
-  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
-    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+  if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
+                            : !vram__fsdp_prefetches(s, k)))
+    vram__fsdp_unshard(s, d->group + g->before - 1);
   g->at = 0;
 }
 
@@ -553,8 +566,10 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  if (d->flat)
+    vram__fsdp1_end(s);
   for (k = 0; k < d->ngroup && !s->failed; k++) {
-    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD && !d->flat)
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }

@@ -34,13 +34,16 @@ typedef struct vram__fsdp_group {
   uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
   vram__tensor *given;    /* what the caller has of `in` while the unit runs */
   uint8_t state, training;
-  uint8_t reshard;     /* vram_reshard */
-  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
-  uint32_t grad;       /* slot of the sharded gradients, */
-  uint32_t grad_block; /* and their block of the replay between two steps */
-  uint64_t grad_bytes; /* 0: no gradients */
-  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
-  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+  uint8_t reshard;      /* vram_reshard */
+  uint32_t gathered;    /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;        /* slot of the sharded gradients, */
+  uint32_t grad_block;  /* and their block of the replay between two steps */
+  uint64_t grad_bytes;  /* 0: no gradients */
+  uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
+  uint64_t numel, bare; /* of the flat parameter, with its padding and without */
+  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
+  uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -63,6 +66,8 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
+  uint8_t flat;  /* FullyShardedDataParallel: one flat parameter for each group */
+  uint32_t late; /* its slot: freed, but another stream used it */
 } vram__fsdp;
 
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
@@ -78,7 +83,19 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
                                   : VRAM__FSDP_REDUCE);
 }
 
+/* fsdp_make.c */
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_end(vram__step *s);
+
 /* fsdp.c */
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);

@@ -40,7 +40,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
-static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
   const vram_node *n;
   uint64_t in = g->ninput;
@@ -177,7 +177,7 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-static void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
@@ -224,7 +224,7 @@ static void vram__fsdp_make(vram__step *s) {
 /* ---- construction */
 
 /* module.to(device): children first, so the root's own come last. */
-static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
   const int whole = s->nth == 1 && !s->o->parallel->meta;
   const vram_param *p;
@@ -386,7 +386,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
          optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
 }
 
-static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;

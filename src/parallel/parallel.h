@@ -27,6 +27,9 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
+
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
 

@@ -20,6 +20,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   case VRAM_WRAPPER_DS3:
     vram__ds3_hooks(w);
     return 1;
+  case VRAM_WRAPPER_FSDP1:
+    vram__fsdp1_wrapper(w);
+    return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
     return 1;
