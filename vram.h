@@ -2444,7 +2444,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
   X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
-  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
   X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
@@ -5480,7 +5480,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
-typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
+typedef enum vram_hf_cache {
+  VRAM_HF_NO_CACHE,
+  VRAM_HF_DYNAMIC,
+  VRAM_HF_STATIC,
+  VRAM_HF_OFFLOADED /* DynamicCache whose layers are on the host but for one */
+} vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
@@ -17748,6 +17753,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,
@@ -20777,7 +20783,10 @@ static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  const uint8_t before = s->stream;
+  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, before);
   y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
+  s->stream = before;
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -20806,7 +20815,7 @@ VRAM__OP(empty,
          "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape dtype");
+         "shape dtype stream");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
@@ -44446,6 +44455,15 @@ typedef struct vram__generation {
 
 static uint64_t vram__generation_head(void) { return (sizeof(vram__generation) + 7) / 8 * 8; }
 
+/* Streams that allocate: those of `stream` keys, whose pools are as many as there can be. */
+static uint32_t vram__generation_streams(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  for (n = g->first; n; n = n->next)
+    if (vram__node_int(n, VRAM__KEY_stream, 0))
+      return VRAM__STREAMS;
+  return vram__replay_streams(o);
+}
+
 /* Blocks of the pool: those of a step, and what lies free between caches that grow. */
 static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = vram__replay_blocks(g, o) + g->ncache * UINT64_C(16);
@@ -44454,7 +44472,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
   return o->replay
-             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__generation_streams(g, o)) +
+                7) /
+                   8 * 8
              : 0;
 }
 
@@ -44494,7 +44514,7 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   options = *o->replay;
   r = vram__replay_device(
       &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
+      vram__generation_streams(g, o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }
@@ -44604,6 +44624,9 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
@@ -47331,21 +47354,25 @@ static void vram__ddp_forward_begin(vram__step *s) {
     vram__ddp_broadcast(s, 0, 1);
 }
 
-/* _DDPSink: the module's outputs are cloned, where they are tensors. */
+/* One of the module's outputs is a clone from here on. */
+static void vram__ddp_clone(vram__step *s, const vram_value *v) {
+  vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
+  y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
+  vram__tensor_release(s, *t);
+  *t = y;
+}
+
+/* _DDPSink, which clones all of them. */
 static void vram__ddp_sink(vram__step *s) {
   const vram_node *n;
   uint32_t i;
-  for (n = s->g->first; n && !s->failed; n = n->next)
-    for (i = 0; i < n->nout; i++) {
-      const vram_value *v = n->out + i;
-      vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-      if (vram__module_returns(s->g, v)) {
-        s->node = NULL;
-        y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
-        vram__tensor_release(s, *t);
-        *t = y;
-      }
-    }
+  s->node = NULL;
+  for (i = 0; i < s->g->nresult && !s->failed; i++)
+    vram__ddp_clone(s, s->g->result[i]);
+  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (vram__module_returns(s->g, n->out + i))
+        vram__ddp_clone(s, n->out + i);
 }
 
 /* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
@@ -47879,13 +47906,16 @@ typedef struct vram__fsdp_group {
   uint32_t nin, ndropped; /* values from outside: that it uses, whose last line is in it */
   vram__tensor *given;    /* what the caller has of `in` while the unit runs */
   uint8_t state, training;
-  uint8_t reshard;     /* vram_reshard */
-  uint32_t gathered;   /* slot of what all_gather made and nobody has copied yet */
-  uint32_t grad;       /* slot of the sharded gradients, */
-  uint32_t grad_block; /* and their block of the replay between two steps */
-  uint64_t grad_bytes; /* 0: no gradients */
-  uint32_t reduced;    /* slot: what all_reduce worked on, until backward is through */
-  uint32_t at;         /* in the order of the forward pass, + 1; 0: it did not run */
+  uint8_t reshard;      /* vram_reshard */
+  uint32_t gathered;    /* slot of what all_gather made and nobody has copied yet */
+  uint32_t grad;        /* slot of the sharded gradients, */
+  uint32_t grad_block;  /* and their block of the replay between two steps */
+  uint64_t grad_bytes;  /* 0: no gradients */
+  uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
+  uint64_t numel, bare; /* of the flat parameter, with its padding and without */
+  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
+  uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -47908,6 +47938,8 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
+  uint8_t flat;  /* FullyShardedDataParallel: one flat parameter for each group */
+  uint32_t late; /* its slot: freed, but another stream used it */
 } vram__fsdp;
 
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
@@ -47923,7 +47955,19 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
                                   : VRAM__FSDP_REDUCE);
 }
 
+/* fsdp_make.c */
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
+
+/* fsdp1.c */
+VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_end(vram__step *s);
+
 /* fsdp.c */
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
@@ -48011,7 +48055,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.unshard, foreach_all_gather */
-static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
@@ -48019,6 +48063,10 @@ static void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i, flat = 0;
   if (g->gathered || g->state == VRAM__FSDP_WHOLE || g->first == g->end)
     return;
+  if (d->flat) {
+    vram__fsdp1_unshard(s, g);
+    return;
+  }
   if (ranks == 1) { /* nothing is gathered, wait_for_unshard copies */
     g->gathered = VRAM__OWN_WEIGHTS;
     return;
@@ -48063,7 +48111,7 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
-  if (!g->gathered)
+  if (!g->gathered || d->flat)
     return;
   if (g->training == VRAM__FSDP_FORWARD)
     vram__fsdp_free(s, &d->kept);
@@ -48101,6 +48149,10 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
     return;
+  if (d->flat) {
+    vram__fsdp1_reshard(s, g);
+    return;
+  }
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -48130,10 +48182,10 @@ static int vram__fsdp_prefetches(const vram__step *s, uint32_t k) {
 /* ---- forward */
 
 /* A copy of x in the dtype of the parameters, where it is another one (_cast_forward_inputs). */
-static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x) {
+static int vram__fsdp_casts_input(const vram__step *s, vram__tensor x, uint32_t k) {
   const vram__fsdp *d = vram__fsdp_of(s);
   return d->mp && s->o->parallel->cast_forward_inputs && vram__dtype_is_float(x.dt) &&
-         x.dt != d->mp;
+         x.dt != d->mp && !(d->flat && k); /* of FullyShardedDataParallel only the root does */
 }
 
 /* What goes into the unit: cast, and behind RegisterPostBackwardFunction. The caller keeps what it
@@ -48147,8 +48199,8 @@ static void vram__fsdp_take_inputs(vram__step *s, uint32_t k) {
     if (s->grad)
       vram__history_refresh(s, t);
     g->given[i] = *t;
-    *t =
-        vram__fsdp_casts_input(s, *t) ? vram__torch_cast(s, *t, d->mp) : vram__tensor_retain(s, *t);
+    *t = vram__fsdp_casts_input(s, *t, k) ? vram__torch_cast(s, *t, d->mp)
+                                          : vram__tensor_retain(s, *t);
   }
 }
 
@@ -48157,7 +48209,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad)
+  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -48194,7 +48246,10 @@ static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_register(s, k);
-  vram__fsdp_prefetch(s, k, 1);
+  if (!vram__fsdp_of(s)->flat)
+    vram__fsdp_prefetch(s, k, 1);
+  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
+    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
@@ -48344,8 +48399,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_expect(s, g);
-  if (!vram__fsdp_prefetches(s, k) && g->at > 1)
-    vram__fsdp_unshard(s, d->group + d->order[g->at - 2]);
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+  if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
+                            : !vram__fsdp_prefetches(s, k)))
+    vram__fsdp_unshard(s, d->group + g->before - 1);
   g->at = 0;
 }
 
@@ -48491,8 +48548,10 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  if (d->flat)
+    vram__fsdp1_end(s);
   for (k = 0; k < d->ngroup && !s->failed; k++) {
-    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD && !d->flat)
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
@@ -48599,7 +48658,7 @@ static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
-static uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
   const vram_node *n;
   uint64_t in = g->ninput;
@@ -48736,7 +48795,7 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-static void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
@@ -48783,7 +48842,7 @@ static void vram__fsdp_make(vram__step *s) {
 /* ---- construction */
 
 /* module.to(device): children first, so the root's own come last. */
-static void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
+VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
   const int whole = s->nth == 1 && !s->o->parallel->meta;
   const vram_param *p;
@@ -48945,7 +49004,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
          optimizer == VRAM_OPTIM_adam_amsgrad || optimizer == VRAM_OPTIM_adamw_amsgrad;
 }
 
-static const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
+VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   const uint32_t shards = p->dp ? p->dp : 1;
   const vram_param *q;
@@ -48989,6 +49048,338 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
   w->optimized = vram__fsdp_optimized;
 }
 
+/* >>parallel/fsdp1    FullyShardedDataParallel: one flat parameter for each unit
+   (torch/distributed/fsdp: _flat_param.py, _runtime_utils.py, to whose functions names here refer).
+   Blocks that another stream used come back with the next allocation (record_stream). */
+
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
+enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
+
+static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->param[g->first].dtype;
+}
+
+static uint32_t vram__fsdp1_item(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return vram__dtype_size(d->mp ? d->mp : vram__fsdp1_stored(d, g));
+}
+
+static uint64_t vram__fsdp1_shard(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return g->numel / d->shards * vram__dtype_size(vram__fsdp1_stored(d, g));
+}
+
+/* With NO_SHARD, or parameters that are views of the flat one, gradients that zero_grad lets go of
+   come back with the first allocation of the forward pass. */
+static int vram__fsdp1_waits(const vram__step *s) {
+  return s->o->parallel->use_orig_params || s->o->parallel->sharding == VRAM_SHARDING_NONE;
+}
+
+/* FlatParamHandle._init_flat_param_and_metadata: with use_orig_params each parameter begins at 16
+   bytes; the ranks divide the whole. */
+static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
+  const int full = s->o->parallel->sharding == VRAM_SHARDING_FULL;
+  uint32_t k, i;
+  if (s->o->parallel->sharding == VRAM_SHARDING_NONE)
+    d->shards = 1;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    for (i = g->first; i < g->end; i++) {
+      const vram__fsdp_param *f = d->param + i;
+      if (s->o->parallel->use_orig_params)
+        g->numel = vram__round_up_u64(g->numel, 16 / vram__dtype_size(f->dtype));
+      g->numel += f->p->d->numel;
+    }
+    g->bare = g->numel;
+    g->numel = vram__round_up_u64(g->numel, d->shards);
+    g->reshard = k && full ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
+  }
+}
+
+/* ---- construction */
+
+static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  if (s->nth == 1) {
+    vram__fsdp_make(s);
+    d->flat = 1;
+    vram__fsdp1_measure(s, d);
+  }
+  s->compute = d->mp;
+  o->all[0] = o->all[1] = o->trainable = none;
+  o->params_bytes = 0;
+  for (i = 0; i < d->nparam; i++)
+    d->param[i].whole = d->param[i].post = d->param[i].shard = d->param[i].had = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    if (g->first == g->end)
+      continue;
+    o->params_bytes += vram__fsdp1_shard(d, g);
+    vram__total_add(&o->trainable, vram__fsdp1_shard(d, g));
+    if (s->nth > 1)
+      vram__total_add(o->all, vram__fsdp1_shard(d, g));
+  }
+  vram__fsdp_move(s, d, o);
+}
+
+static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
+
+/* FlatParamHandle._get_shard: a copy of this rank's chunk, where it is shorter with padding. */
+static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t part = g->numel / d->shards;
+  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t mine = from < g->bare ? g->bare - from : 0;
+  const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
+  uint32_t chunk = vram__fsdp_new(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  if (mine >= part)
+    return;
+  vram__fsdp_new(s, part * item, VRAM_CATEGORY_PARAMS, 0);
+  vram__fsdp_free(s, &chunk);
+}
+
+/* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
+   what it was made of goes. */
+static void vram__fsdp1_construct(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  for (k = 1; k <= d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k % d->ngroup;
+    uint32_t flat;
+    if (g->first == g->end)
+      continue;
+    flat = vram__fsdp_new(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
+                          VRAM_CATEGORY_PARAMS, 0);
+    if (d->shards > 1) {
+      vram__fsdp1_get_shard(s, g);
+      vram__fsdp_free(s, &flat);
+    }
+    for (i = g->end; i-- > g->first;)
+      vram__fsdp_free(s, &d->param[i].whole);
+  }
+  s->leaf.accumulated = vram__fsdp1_accumulated;
+}
+
+static void vram__fsdp1_restore(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  d->nhook = d->norder = d->late = 0;
+  s->leaf.accumulated = vram__fsdp1_accumulated;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const int64_t bytes = (int64_t)g->grad_bytes;
+    g->state = g->training = 0;
+    g->gathered = g->grad = g->at = 0;
+    if (!bytes)
+      continue;
+    s->stream = VRAM__FSDP1_REDUCE;
+    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
+                                           VRAM_CATEGORY_GRADIENTS)
+                  .st;
+    s->stream = 0;
+    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
+  }
+}
+
+/* ---- forward, backward */
+
+/* FlatParamHandle.unshard: with mixed precision a low-precision shard is gathered. */
+VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t low = 0;
+  if (d->mp && d->mp != vram__fsdp1_stored(d, g))
+    low = vram__fsdp_new(s, g->numel / d->shards * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                         VRAM__FSDP1_PRE_UNSHARD);
+  if (d->shards > 1)
+    g->gathered = vram__fsdp_new(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                                 VRAM__FSDP1_UNSHARD);
+  vram__fsdp_free(s, &low);
+  g->state = VRAM__FSDP_WHOLE;
+}
+
+VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp_free(s, &g->gathered);
+  g->state = VRAM__FSDP_SHARDED;
+}
+
+static void vram__fsdp1_backward_begin(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    for (i = g->first, g->left = 0; i < g->end; i++)
+      g->left += s->leaf.at[d->param[i].leaf].deps != 0;
+  }
+}
+
+/* The gradients of the group's parameters go; late: with the next allocation. */
+static void vram__fsdp1_let_go(vram__step *s, const vram__fsdp_group *g, int late) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    vram__leaf *l = s->leaf.at + d->param[i].leaf;
+    if (late)
+      d->param[i].post = l->grad.st;
+    else
+      vram__tensor_release(s, l->grad);
+    l->grad = vram__tensor_none();
+    l->let_go = d->param[i].had = 1;
+  }
+}
+
+static int vram__fsdp1_is_last(const vram__fsdp *d) {
+  uint32_t k = 0;
+  while (k < d->ngroup && !d->group[k].left)
+    k++;
+  return k == d->ngroup;
+}
+
+/* _reduce_grad: the flat gradient, in the dtype of the reduction, becomes a shard. */
+static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype own, uint32_t flat) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = vram__fsdp1_stored(d, g), dt = d->reduce ? d->reduce : own;
+  const uint64_t part = g->numel / d->shards;
+  uint32_t cast = 0, low = 0, padded = 0;
+  if (dt != own)
+    cast = vram__fsdp_new(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                          VRAM__FSDP1_REDUCE);
+  if (g->bare != g->numel)
+    padded = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                            VRAM__FSDP1_REDUCE);
+  g->grad =
+      vram__fsdp_new(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
+  if (dt != stored) {
+    low = g->grad;
+    g->grad = vram__fsdp_new(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                             VRAM__FSDP1_REDUCE);
+  }
+  vram__fsdp_free(s, &low);
+  vram__fsdp_free(s, &padded);
+  vram__fsdp_free(s, &cast);
+  d->late = flat;
+}
+
+/* SplitWithSizesBackward makes the flat gradient, then _post_backward_hook. */
+static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
+  uint32_t flat;
+  vram__fsdp_free(s, &d->late);
+  flat = vram__fsdp_new(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
+                        VRAM__FSDP1_UNSHARD);
+  vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
+  g->training = VRAM__FSDP_POST_BACKWARD;
+  vram__fsdp1_reshard(s, g);
+  if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
+      d->group[g->before - 1].training == VRAM__FSDP_IDLE)
+    vram__fsdp_unshard(s, d->group + g->before - 1);
+  if (d->shards > 1)
+    vram__fsdp1_reduce(s, g, own, flat);
+  else
+    g->grad = flat; /* all_reduce in place */
+  g->grad_bytes = vram__fsdp1_shard(d, g);
+}
+
+/* The last gradient of a flat parameter is there. */
+static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t leaf = (uint32_t)(l - s->leaf.at);
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup; k++)
+    for (i = d->group[k].first; i < d->group[k].end; i++)
+      if (d->param[i].leaf == leaf && d->group[k].left && !--d->group[k].left)
+        vram__fsdp1_post_backward(s, d->group + k);
+}
+
+/* _post_backward_final_callback */
+VRAM__FN void vram__fsdp1_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp1_reshard(s, d->group + k);
+}
+
+static void vram__fsdp1_optimizing(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  vram__fsdp_free(s, &d->late);
+  for (i = 0; i < d->nparam; i++)
+    vram__fsdp_free(s, &d->param[i].post);
+}
+
+/* One flat shard of each group. */
+static uint32_t vram__fsdp1_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k, n = 0;
+  (void)with_grad;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    if (g->first == g->end)
+      continue;
+    d->param[g->first].size[0] = (int64_t)(g->numel / d->shards);
+    p[n].numel = g->numel / d->shards;
+    p[n].ndim = 1;
+    p[n].size = d->param[g->first].size;
+    p[n].dtype = vram__fsdp1_stored(d, g);
+    p[n++].rank = 0;
+  }
+  return n;
+}
+
+static void vram__fsdp1_forget(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++)
+    vram__fsdp_free(s, &d->group[k].grad);
+}
+
+static void vram__fsdp1_zero_grad(vram__step *s) {
+  if (!vram__fsdp1_waits(s))
+    vram__fsdp1_forget(s);
+}
+
+static void vram__fsdp1_forward_begin(vram__step *s) {
+  vram__fsdp1_forget(s);
+  vram__fsdp_forward_begin(s);
+}
+
+static void vram__fsdp1_optimized(vram__step *s) { s->r->gradients_bytes = s->r->params_bytes; }
+
+static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
+  const vram_parallel *p = o->parallel;
+  const vram_param *q;
+  if (p->sharding == VRAM_SHARDING_HYBRID)
+    return "FullyShardedDataParallel is not played with HYBRID_SHARD";
+  if (p->dp < 2)
+    return "FullyShardedDataParallel is played on two ranks or more";
+  if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
+    return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "
+           "and clipping";
+  for (q = g->param_first; q; q = q->next)
+    if (q->kind != VRAM__BUFFER && q->kind != VRAM__PARAM)
+      return "Must flatten tensors with uniform requires_grad when use_orig_params=False";
+  return vram__fsdp_refuses(g, o);
+}
+
+VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w) {
+  w->bytes = vram__fsdp_bytes;
+  w->refuses = vram__fsdp1_refuses;
+  w->put = vram__fsdp1_put;
+  w->construct = vram__fsdp1_construct;
+  w->restore = vram__fsdp1_restore;
+  w->lasts = vram__fsdp_lasts;
+  w->zero_grad = vram__fsdp1_zero_grad;
+  w->forward_begin = vram__fsdp1_forward_begin;
+  w->forward = vram__fsdp_forward;
+  w->forward_end = vram__fsdp_forward_end;
+  w->backward_begin = vram__fsdp1_backward_begin;
+  w->record = vram__fsdp_pre_backward;
+  w->backward_end = vram__fsdp_backward_end;
+  w->optimizing = vram__fsdp1_optimizing;
+  w->optim_params = vram__fsdp1_optim_params;
+  w->optimized = vram__fsdp1_optimized;
+}
+
 /* >>parallel/wrapper    which wrapper does what, and when */
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
@@ -49009,6 +49400,9 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_DS3:
     vram__ds3_hooks(w);
+    return 1;
+  case VRAM_WRAPPER_FSDP1:
+    vram__fsdp1_wrapper(w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
@@ -51696,7 +52090,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
   return vram__product_or_overflow(n, 2);
 }
 
-/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+/* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
 
 #define VRAM__DS_NONE UINT32_MAX
 
@@ -51706,8 +52100,7 @@ typedef struct vram__ds_param {
   uint32_t leaf;
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
-  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
-  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+  uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -51728,12 +52121,10 @@ typedef struct vram__ds {
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
   uint32_t nmine;
   vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
-  uint64_t buffers_bytes;
   uint8_t offload, overlap, contiguous, scatter;
   /* of a backward */
   uint32_t bucket[2], at; /* slots; which of them */
-  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
-                             that is larger than a bucket (record_stream) */
+  uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
@@ -51848,7 +52239,8 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
          : o->master_weights       ? "DeepSpeed has master weights of its own"
          : g->nbackward || g->nstep || g->nzero_grad
              ? "DeepSpeed's engine makes backward and the step: not the text's lines"
-         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+         : o->parallel->wrapper != VRAM_WRAPPER_DS3 && o->parallel->overlap_comm &&
+                 !o->parallel->contiguous_gradients
              ? "overlap_comm=1 with contiguous_gradients=0 is not played"
              : NULL;
 }
@@ -51927,7 +52319,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->reduced = f->bucketed = 0;
+      f->used = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -51946,7 +52338,7 @@ static void vram__ds_begin(vram__step *s) {
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
-  d->used[0] = d->used[1] = d->used[2] = 0;
+  d->used[0] = d->used[1] = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -51958,7 +52350,6 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   vram__ds *d = vram__ds_of(s);
   const vram_param *p;
   uint32_t n = 0;
-  d->buffers_bytes = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
       slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
@@ -52046,6 +52437,9 @@ static void vram__ds_lasts(vram__step *s) {
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
   vram__leaf *l = s->leaf.at + f->leaf;
   l->let_go = 1;
+  if (f->used && l->grad.st)
+    vram__undone_add(s, l->grad.st);
+  f->used = 0;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
   if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */
@@ -52137,6 +52531,16 @@ typedef struct vram__ds_slices {
   uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
 } vram__ds_slices;
 
+/* The reduction's stream uses what is reduced now (record_stream). */
+static void vram__ds_used(vram__ds *d) {
+  if (!d->overlap)
+    return;
+  if (d->extra == VRAM__DS_NONE)
+    d->used[d->at] = 1;
+  else
+    d->param[d->extra].used = 1;
+}
+
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
@@ -52144,6 +52548,8 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  else /* flatten gives a single one back */
+    vram__ds_used(d);
   s->stream = stream;
   if (x->count)
     vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
@@ -52182,7 +52588,8 @@ static void vram__ds_average(vram__step *s) {
     uint64_t done = 0;
     while (done < f->numel) {
       const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
-      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      if (part == d->rank)
+        vram__ds_used(d);
       const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
       vram__ds_piece(s, &x, part, n, &pending);
       done += n;
@@ -52228,15 +52635,12 @@ static void vram__ds_reduce_bucket(vram__step *s) {
     vram__ds_fallback(s);
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
-    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
       vram__ds_let_go(s, f);
   }
   d->extra = VRAM__DS_NONE;
-  d->used[2] = 0;
   d->nmember = 0;
   d->elements = 0;
 }
@@ -52256,7 +52660,6 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
-  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
@@ -52310,7 +52713,6 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
 
 /* >>parallel/deepspeed_norm    ZeRO stages 1 and 2 around the optimizer's step: overflow, norm,
@@ -52473,6 +52875,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_scalars x;
   vram__memory_zero(&x, sizeof x);
   x.norm = 4;
+  s->r->gradients_bytes = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
   if (d->offload) {
     vram__ds_optimizing_on_host(s, &x);
     return;
@@ -52519,7 +52922,7 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   vram__ds_let_go(s, f);
 }
 
-/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+/* >>parallel/deepspeed3    ZeRO stage 3: what its parts share */
 
 /* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
 typedef struct vram__ds3_param {
@@ -52933,8 +53336,8 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
   const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
   uint32_t i, leaves = 0, others = 0;
   for (i = 0; i < f->nin; i++) {
-    leaves += (edge[i].fn & VRAM__LEAF) != 0;
-    others += vram__is_grad_fn(edge[i].fn);
+    leaves += edge[i].fn >> 31;
+    others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
   if (leaves && others)
     vram__ds3_post_backward(s, f->node);
@@ -53197,6 +53600,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   uint32_t k, before = d->ds.norm.slot;
   vram__memory_zero(&x, sizeof x);
   x.norm = 8;
+  s->r->gradients_bytes = d->ds.offload ? 0 : d->groups_part * vram__ds3_each(d);
   for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
     d->at[k].active = 0;
     vram__ds3_release(s, k);
@@ -53374,7 +53778,6 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.nmember = 0;
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
-  s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);
@@ -68813,6 +69216,8 @@ typedef struct vram__hf_pen {
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
+  uint64_t layer;                                  /* its number */
+  uint8_t has_bias;                                /* flag b, which parts of a cache use, too */
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
@@ -68855,6 +69260,8 @@ enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w);
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
@@ -74293,7 +74700,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
-    "{!k %l} %q{!k %k}",
+    "{!k %l} %q{!k %k}{: %K %V}",
     NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -74301,7 +74708,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
     " %Aview_1 %Atranspose_1}}"
-    "{!k %l}{!P %q{!k %k}}\n",
+    "{!k %l}{!P %q{!k %k}}{: %K %V}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
   {"cohere_qkv",
@@ -75739,7 +76146,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
-    "@self_attn.key\n",
+    "@self_attn.key{: %K %V}\n",
     NULL},
 };
 
@@ -76545,7 +76952,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      w  it has a mask                           l  it is not the first one
      8  it has experts                          'm  a mixer stands for attention
    of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
-   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+   one, and 0 1 2 3 : A B E I a b c j k p x y z (hf_generate.c)
 
    Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 
@@ -76787,7 +77194,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
-    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+    vram__hf_generated_cache(w);
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else if (vram__text_is(s, len, "each_layer"))
@@ -76972,6 +77379,34 @@ static const char vram__hf_lines_dynamic[] =
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
   "drop %k %l\n"
   "~K|%Ak_all\n~V|%Av_all\n";
+
+/* Such layers that are offloaded: of what was brought back (or is there: b) and what is new the
+   window goes to the host, as one piece; all of it lives until attention is through */
+static const char vram__hf_lines_offloaded[] =
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "{!1empty %Ak_back shape=[N,%O,0,%G] dtype=model\n"
+  "empty %Av_back shape=[N,%O,0,%Q] dtype=model\n}"
+  "cat %Ak_all %Ak_{bcache}{!bback} %k dim=2\n"
+  "{!ydrop %Ak_{bcache}{!bback}\n}"
+  "cat %Av_all %Av_{bcache}{!bback} %v dim=2\n"
+  "drop{y %Ak_{bcache}{!bback}} %Av_{bcache}{!bback}\n"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n"
+  "contiguous %Ak_sent %Ak_kept\n"
+  "drop %Ak_sent\n"
+  "contiguous %Av_sent %Av_kept\n"
+  "drop %Av_sent\n}"
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
+
+/* the layer behind it is brought back on a stream of its own; behind the last one (a) it is the
+   first, for the next step */
+static const char vram__hf_lines_fetched[] =
+  "empty %Ak_{anext}{!aback} shape=[N,%O,%U,%G] dtype=model stream=1\n"
+  "empty %Av_{anext}{!aback} shape=[N,%O,%U,%Q] dtype=model stream=1\n"
+  "{astore %Ak_cache %Ak_next\n"
+  "store %Av_cache %Av_next\n}";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
@@ -77266,6 +77701,29 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
     vram__hf_part_masks(w);
 }
 
+/* %U: what layer i of an offloaded cache has when the step begins, or when it ends. */
+static void vram__hf_kept_tokens(vram__hf_pen *w, uint64_t i, int is_end) {
+  const int slides = vram__hf_slides(&w->h, i);
+  const int is_cut = is_end && w->part == VRAM__HF_PROMPT && w->size.tokens >= w->c.window;
+  *vram__hf_number_of(w, 'W') = w->c.window - 1;
+  vram__hf_set(w, 'U',
+               slides && (is_cut || w->part == VRAM__HF_FULL) ? "$W"
+               : is_end                                       ? "T"
+               : w->part                                      ? "P"
+                                                              : "0");
+}
+
+/* Of an offloaded cache one layer is there when a step begins: the first. */
+static void vram__hf_part_offloaded(vram__hf_pen *w) {
+  vram__hf_path(w, 0);
+  vram__hf_set(w, 'A', "@self_attn.");
+  vram__hf_kept_tokens(w, 0, 0);
+  vram__hf_say(w, NULL,
+               "cache %Ak_cache shape=[N,%O,%U,%G] dtype=model\n"
+               "cache %Av_cache shape=[N,%O,%U,%Q] dtype=model\n",
+               "");
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -77289,9 +77747,37 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
   vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
+  if (w->size.cache == VRAM_HF_OFFLOADED)
+    vram__hf_part_offloaded(w);
   vram__hf_set(w, 'I', "ids_now");
   if (vram__hf_static(w))
     vram__hf_part_masks(w);
+}
+
+/* Cache.update() of a layer that is offloaded: DynamicCache leaves no windows where they are. */
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w) {
+  const uint64_t layer = w->layer;
+  const int is_last = layer + 1 == w->c.layers;
+  if (w->size.cache != VRAM_HF_OFFLOADED) {
+    vram__hf_say(w, NULL, w->cache, "");
+    return;
+  }
+  *vram__hf_flag_of(w, 'a') = (uint8_t)is_last;
+  if (is_last || w->part) {
+    const uint64_t fetched = is_last ? 0 : layer + 1;
+    vram__hf_kept_tokens(w, fetched, is_last);
+    vram__hf_path(w, fetched);
+    vram__hf_set(w, 'A', "@self_attn.");
+    vram__hf_say(w, NULL, vram__hf_lines_fetched, "");
+    vram__hf_path(w, layer);
+    vram__hf_set(w, 'A', "@self_attn.");
+  }
+  *vram__hf_flag_of(w, 'b') = w->part && !layer;
+  vram__hf_say(w, NULL, vram__hf_lines_offloaded, "");
+  *vram__hf_flag_of(w, 'b') = w->has_bias;
 }
 
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
@@ -77307,13 +77793,11 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
-  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
-  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
-  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, ':') = w->size.cache == VRAM_HF_OFFLOADED;
   *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
@@ -77602,7 +78086,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 /* ---- the model ---- */
 
 /* The path of a layer: %N and its number. */
-static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
@@ -77645,6 +78129,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  w->layer = i;
+  w->has_bias = *vram__hf_flag_of(w, 'b');
   vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
                               (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
@@ -77714,11 +78200,30 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_numbers(w);
 }
 
+/* Do its layers let go of keys and values where attention ends? */
+static int vram__hf_keeps_names(const vram__hf_pen *w) {
+  static const char *const part[] = {"<o_proj>",         "<rotary>",
+                                     "<gone>",           "<olmo2_attention>",
+                                     "<olmo_attention>", "<starcoder2_attention>",
+                                     "<phi3_o_proj>"};
+  uint32_t i, k;
+  for (i = 0; i < sizeof part / sizeof *part; i++)
+    for (k = 0; w->row->layer[k]; k++)
+      if (vram__text_equal(w->row->layer + k, part[i], vram__text_len(part[i])))
+        return 1;
+  return 0;
+}
+
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.cache == VRAM_HF_OFFLOADED && w->c.layers < 2)
+    vram__hf_refuse(w, "an offloaded cache of fewer than two layers", "");
+  else if (w->size.cache == VRAM_HF_OFFLOADED && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
+           !vram__hf_keeps_names(w))
+    vram__hf_refuse(w, "no lines of an offloaded cache are known of model_type ", w->c.family);
   else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
     vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
