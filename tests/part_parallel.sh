@@ -26,6 +26,11 @@ refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated"
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
 refuse_parallel "pp with another strategy than ddp is not played yet" $stages --parallel pp=2+fsdp2=2
 refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
+refuse_parallel "offload_optimizer 'nvme' (expected cpu or none)" $tiny --parallel ds2=4,offload_optimizer=nvme
+refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --parallel ds3=4,round_robin_gradients=1
+refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
+refuse_parallel "offload_param=cpu without offload_optimizer=cpu is not played" $tiny --parallel ds3=4,offload_param=cpu
+refuse_parallel "DeepSpeed scales losses itself" $tiny --parallel ds2=4 --amp fp16
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16

@@ -45,7 +45,11 @@ static void test_options(void) {
   EQUAL(p.microbatches, 12);
   CHECK(p.return_outputs);
   EQUAL(vram_parallel_world(&p), 8);
-  EQUAL(parsed("ds3=64,reduce_bucket_size=20000000").reduce_bucket_size, 20000000);
+  p = parsed("ds3=64,reduce_bucket_size=20000000,offload_optimizer=cpu,offload_param=none");
+  EQUAL(p.reduce_bucket_size, 20000000);
+  CHECK(p.overlap_comm == 1 && p.offload_optimizer && !p.offload_param && p.bf16);
+  EQUAL(parsed("ds2=4,round_robin_gradients=1").overlap_comm, 0);
+  EQUAL(parsed("ds3=4,overlap_comm=0").overlap_comm, 0);
   p = parsed("ep=4,bucket_cap_mb=1");
   EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
   EQUAL(vram_parallel_world(&p), 4);

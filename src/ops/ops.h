@@ -137,6 +137,7 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
 VRAM__FN void vram__backward_matmul_4bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_matmul_8bit(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_fp8_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN void vram__backward_zero3_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN int vram__param_quantised(const vram_param *p, uint64_t *elements);
 VRAM__FN vram__tensor vram__node_dequantised(vram__step *s, const vram_node *n);
 VRAM__FN vram__tensor vram__torch_quantised(vram__step *s, const vram_node *n, vram__tensor x,

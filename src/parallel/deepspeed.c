@@ -66,7 +66,8 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
          : o->master_weights       ? "DeepSpeed has master weights of its own"
          : g->nbackward || g->nstep || g->nzero_grad
              ? "DeepSpeed's engine makes backward and the step: not the text's lines"
-         : o->parallel->overlap_comm && !o->parallel->contiguous_gradients
+         : o->parallel->wrapper != VRAM_WRAPPER_DS3 && o->parallel->overlap_comm &&
+                 !o->parallel->contiguous_gradients
              ? "overlap_comm=1 with contiguous_gradients=0 is not played"
              : NULL;
 }
@@ -145,7 +146,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->reduced = f->bucketed = 0;
+      f->used = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -164,7 +165,7 @@ static void vram__ds_begin(vram__step *s) {
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
-  d->used[0] = d->used[1] = d->used[2] = 0;
+  d->used[0] = d->used[1] = 0;
   if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
@@ -176,7 +177,6 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   vram__ds *d = vram__ds_of(s);
   const vram_param *p;
   uint32_t n = 0;
-  d->buffers_bytes = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
       slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
@@ -264,6 +264,9 @@ static void vram__ds_lasts(vram__step *s) {
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f) {
   vram__leaf *l = s->leaf.at + f->leaf;
   l->let_go = 1;
+  if (f->used && l->grad.st)
+    vram__undone_add(s, l->grad.st);
+  f->used = 0;
   vram__tensor_release(s, l->grad);
   l->grad = vram__tensor_none();
   if (s->phase == VRAM_PHASE_OPTIMIZER) { /* it was noted behind backward */

@@ -1,4 +1,4 @@
-/* >>parallel/deepspeed_h    DeepSpeed's ZeRO stages: what their parts share */
+/* >>parallel/deepspeed    DeepSpeed's ZeRO stages: what their parts share */
 #pragma once
 #include "parallel/parallel.h"
 
@@ -10,8 +10,7 @@ typedef struct vram__ds_param {
   uint32_t leaf;
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
-  uint8_t reduced;    /* its gradient has been reduced, or is in the bucket */
-  uint8_t bucketed; /* .grad is a view of the bucket or of what the partition's gradients are in */
+  uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -32,12 +31,10 @@ typedef struct vram__ds {
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
   uint32_t nmine;
   vram__ds_kept flat, master, norm, staging; /* norm: of the step before; staging: of offload */
-  uint64_t buffers_bytes;
   uint8_t offload, overlap, contiguous, scatter;
   /* of a backward */
   uint32_t bucket[2], at; /* slots; which of them */
-  uint8_t used[3];        /* the reduction's stream has used the first, the second, or a gradient
-                             that is larger than a bucket (record_stream) */
+  uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */

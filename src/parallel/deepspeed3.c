@@ -152,7 +152,6 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.nmember = 0;
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
-  s->leaf.largest = d->groups_part * each;
   s->r->params_bytes = d->groups_part * each;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);

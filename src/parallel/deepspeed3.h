@@ -1,4 +1,4 @@
-/* >>parallel/deepspeed3_h    ZeRO stage 3: what its parts share */
+/* >>parallel/deepspeed3    ZeRO stage 3: what its parts share */
 #pragma once
 #include "parallel/deepspeed.h"
 

@@ -341,8 +341,8 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
   const vram__edge *edge = (const vram__edge *)(const void *)(f + 1);
   uint32_t i, leaves = 0, others = 0;
   for (i = 0; i < f->nin; i++) {
-    leaves += (edge[i].fn & VRAM__LEAF) != 0;
-    others += vram__is_grad_fn(edge[i].fn);
+    leaves += edge[i].fn >> 31;
+    others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
   if (leaves && others)
     vram__ds3_post_backward(s, f->node);

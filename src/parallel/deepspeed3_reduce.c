@@ -237,6 +237,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   uint32_t k, before = d->ds.norm.slot;
   vram__memory_zero(&x, sizeof x);
   x.norm = 8;
+  s->r->gradients_bytes = d->ds.offload ? 0 : d->groups_part * vram__ds3_each(d);
   for (k = 0; k < d->ds.nparam; k++) { /* _partition_all_parameters */
     d->at[k].active = 0;
     vram__ds3_release(s, k);

@@ -159,6 +159,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   vram__ds_scalars x;
   vram__memory_zero(&x, sizeof x);
   x.norm = 4;
+  s->r->gradients_bytes = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
   if (d->offload) {
     vram__ds_optimizing_on_host(s, &x);
     return;

@@ -27,6 +27,16 @@ typedef struct vram__ds_slices {
   uint64_t last;  /* partition of the last one; UINT64_MAX: none yet */
 } vram__ds_slices;
 
+/* The reduction's stream uses what is reduced now (record_stream). */
+static void vram__ds_used(vram__ds *d) {
+  if (!d->overlap)
+    return;
+  if (d->extra == VRAM__DS_NONE)
+    d->used[d->at] = 1;
+  else
+    d->param[d->extra].used = 1;
+}
+
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
@@ -34,6 +44,8 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
     vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+  else /* flatten gives a single one back */
+    vram__ds_used(d);
   s->stream = stream;
   if (x->count)
     vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
@@ -72,7 +84,8 @@ static void vram__ds_average(vram__step *s) {
     uint64_t done = 0;
     while (done < f->numel) {
       const uint64_t part = (f->at + done) / d->part, end = (part + 1) * d->part;
-      d->used[d->extra == VRAM__DS_NONE ? d->at : 2] |= d->overlap && part == d->rank;
+      if (part == d->rank)
+        vram__ds_used(d);
       const uint64_t n = f->at + f->numel < end ? f->numel - done : end - f->at - done;
       vram__ds_piece(s, &x, part, n, &pending);
       done += n;
@@ -118,15 +131,12 @@ static void vram__ds_reduce_bucket(vram__step *s) {
     vram__ds_fallback(s);
   for (i = 0; i < d->nmember; i++) {
     vram__ds_param *f = d->param + d->member[i];
-    if (d->used[2] && f->mine && s->leaf.at[f->leaf].grad.st)
-      vram__undone_add(s, s->leaf.at[f->leaf].grad.st);
     if (f->mine && d->contiguous)
       vram__ds_copy_to_partition(s, f);
     else if (!f->mine && d->stage == 2)
       vram__ds_let_go(s, f);
   }
   d->extra = VRAM__DS_NONE;
-  d->used[2] = 0;
   d->nmember = 0;
   d->elements = 0;
 }
@@ -146,7 +156,6 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
-  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
@@ -200,5 +209,4 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
-  s->leaf.largest = d->grads ? vram__slot_at(s, d->grads)->bytes : 0;
 }
