@@ -811,11 +811,11 @@ static uint32_t vram__part_of(const vram_stage_action *a, int had) {
   case VRAM_STAGE_F:
     return VRAM__PART_FORWARD + later;
   case VRAM_STAGE_B:
-    return VRAM__PART_BACKWARD + 2 * (had != 0) + later;
+    return VRAM__PART_BACKWARD + (had ? 2u : 0u) + later;
   case VRAM_STAGE_I:
     return VRAM__PART_INPUT + later;
   case VRAM_STAGE_W:
-    return VRAM__PART_WEIGHT + 2 * (had != 0) + later;
+    return VRAM__PART_WEIGHT + (had ? 2u : 0u) + later;
   default:
     return VRAM__PARTS;
   }
