@@ -39484,7 +39484,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip && n)
+    if (c->clip)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -46615,7 +46615,7 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, UINT64_C(3) * 640));
   return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
 }
 
@@ -46847,10 +46847,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                              "batches of rows times a parameter of three axes)"
                            : "tensor parallelism knows no layer of this model (expected names like "
                              "q_proj and o_proj, wq and wo, w1 and w2)");
-    if (!local->error.code)
+    if (!local->error.code) {
       vram__rank_outputs(&c);
-    if (!local->error.code)
       vram__rank_order(&c);
+    }
     local->is_cut = 1;
   }
   if (err)
@@ -47606,7 +47606,7 @@ static void vram__zero_partition(vram__step *s) {
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
-  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, UINT64_C(8) * z->n);
   if (!heap || !sorted) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -50001,7 +50001,8 @@ static int vram__stage_data(vram__stage_copy *c) {
     const vram_value *v = g->input[i];
     if (!c->wanted[v->index])
       continue;
-    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    c->data[v->index] =
+        vram__stage_input(&c->p->g, v, v->dtype, (v->flags & VRAM__OF_MODEL) != 0, 0);
     if (!c->data[v->index])
       return 0;
     c->p->ndata++;
@@ -50280,7 +50281,7 @@ static void vram__part_gradients(vram__part_player *y, vram__played *part) {
   uint32_t i;
   for (i = 0; i < t->leaf.parameters; i++) {
     const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
     if (!g.d || y->had[i])
       continue;
     y->had[i] = 1;
@@ -50631,10 +50632,10 @@ static uint32_t vram__part_closure(vram__part_player *y) {
       t->failed = VRAM_ERR_MEMORY;
       return 0;
     }
-    list[2 * n++] = at;
+    list[2 * (size_t)n++] = at;
   }
   while (n--) {
-    f = vram__grad_fn_at(t, list[2 * n]);
+    f = vram__grad_fn_at(t, list[2 * (size_t)n]);
     for (i = 0; i < f->nin; i++) {
       const uint32_t fn = VRAM__EDGES(f)[i].fn;
       if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
@@ -51037,7 +51038,7 @@ static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, ui
 static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
   uint32_t k, i;
   for (k = 0; k < VRAM__PARTS; k++)
-    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+    if ((k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) && s->part[k].known &&
         !vram__part_number_live(p, s->part + k))
       return 0;
   for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)
@@ -53456,7 +53457,7 @@ static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
     const uint32_t k = d->ds.member[i];
     uint64_t lacking = vram__ds3_lacking(d, k);
     for (; lacking && n + 1 < room; n++) {
-      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      const uint64_t one = (lacking % d->at[k].part) != 0 ? lacking % d->at[k].part : d->at[k].part;
       slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
       lacking -= one;
     }
