@@ -330,10 +330,12 @@ static void options(void) {
      "vram: this optimizer has no fused implementation"},
     {"estimate - --train sgd --capturable", "vram: this optimizer has no option capturable"},
     {"estimate - --capturable", "vram: an option of training without --train: '--capturable'"},
-    {"estimate - --step last", "vram: unknown step 'last' (expected first, second, steady or a number)"},
-    {"estimate - --generate prompt=3", "vram: not a generation 'prompt=3' (expected "
-                                       "prompt=S,new=N[,cache=dynamic|static][,padded=0|1]"
-                                       "[,attn=sdpa|eager])"},
+    {"estimate - --step last",
+     "vram: unknown step 'last' (expected first, second, steady or a number)"},
+    {"estimate - --generate prompt=3",
+     "vram: not a generation 'prompt=3' (expected "
+     "prompt=S,new=N[,cache=dynamic|static|offloaded][,padded=0|1]"
+     "[,attn=sdpa|eager])"},
     {"estimate - --generate prompt=3,new=2 --train sgd",
      "vram: --generate excludes --train, --prefetch and --pinned"},
     {"estimate - --generate prompt=3,new=2 --terms",

@@ -27,8 +27,7 @@ def ours(row):
     config = os.path.join(CONFIGS, row["model"] + ".json")
     generate = f"prompt={row['prompt']},new={row['new'] + MORE}"
     # the pretended GPU answers every look at values with no, so masks are made as for padded prompts
-    cache = "dynamic" if row["cache"] == "offloaded" else row["cache"]
-    options = f"{generate},cache={cache},attn={row['attn']},padded=1"
+    options = f"{generate},cache={row['cache']},attn={row['attn']},padded=1"
     text = output("convert", config, "--generate", options, "--batch", str(row["batch"]))
     # from_config() makes all in the dtype of the model, from_pretrained() keeps the bias of a router in f32
     text = re.sub(r"(e_score_correction_bias shape=\S+) dtype=f32", r"\1 dtype=model", text)

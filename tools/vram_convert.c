@@ -44,7 +44,7 @@ static vram_result write_config(const vram_file *f, const job *j, void *mem, uin
   if (j && j->generate) {
     size.tokens = (uint64_t)j->prompt;
     size.new_tokens = (uint64_t)j->new_tokens;
-    size.cache = j->is_static ? VRAM_HF_STATIC : VRAM_HF_DYNAMIC;
+    size.cache = (vram_hf_cache)j->cache;
     size.is_padded = j->is_padded;
     size.is_eager = j->is_eager;
   }

@@ -293,7 +293,8 @@ int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most) {
       j->terms || j->explain || j->lora || j->quant || j->checkpoint)
     status =
         cmd_bad("--generate takes sizes, device, --dtype, --amp, --json and --csv", NULL, NULL);
-  if (!status && (j->is_static || j->is_padded || j->is_eager) && !model_has_config(j->model))
+  if (!status && (j->cache > VRAM_HF_DYNAMIC || j->is_padded || j->is_eager) &&
+      !model_has_config(j->model))
     status = cmd_bad("cache=, padded= and attn= are for a config.json, not", j->model, NULL);
   t->step = (step_figures *)calloc((size_t)j->new_tokens, sizeof *t->step);
   if (!status && !t->step)

@@ -163,7 +163,14 @@ static int set_rank(job *j, const char *a, const char *v) {
 }
 
 static const char generation[] =
-    "prompt=S,new=N[,cache=dynamic|static][,padded=0|1][,attn=sdpa|eager]";
+    "prompt=S,new=N[,cache=dynamic|static|offloaded][,padded=0|1][,attn=sdpa|eager]";
+
+static vram_hf_cache which_cache(const char *word) {
+  return !strcmp(word, "dynamic")     ? VRAM_HF_DYNAMIC
+         : !strcmp(word, "static")    ? VRAM_HF_STATIC
+         : !strcmp(word, "offloaded") ? VRAM_HF_OFFLOADED
+                                      : VRAM_HF_NO_CACHE;
+}
 
 /* prompt=S,new=N,cache=dynamic,padded=0 */
 static int set_generate(job *j, const char *a, const char *v) {
@@ -174,7 +181,8 @@ static int set_generate(job *j, const char *a, const char *v) {
   int good = 1;
   (void)a;
   j->generate = v;
-  j->is_static = j->is_padded = j->is_eager = 0;
+  j->is_padded = j->is_eager = 0;
+  j->cache = VRAM_HF_DYNAMIC;
   for (; *v && good; v += *v == ',') {
     for (i = 0; i < 5 && strncmp(v, name[i], strlen(name[i])) != 0;)
       i++;
@@ -184,7 +192,7 @@ static int set_generate(job *j, const char *a, const char *v) {
     if (i < 2)
       good = cmd_parse_count(word, 1, INT32_MAX, &value[i]);
     else if (i == 2)
-      good = (j->is_static = !strcmp(word, "static")) || !strcmp(word, "dynamic");
+      good = (j->cache = (uint8_t)which_cache(word)) != VRAM_HF_NO_CACHE;
     else if (i == 3)
       good = (j->is_padded = !strcmp(word, "1")) || !strcmp(word, "0");
     else if (i == 4)

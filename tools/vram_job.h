@@ -51,12 +51,12 @@
   "                        (a text with caches, or a config.json of transformers)\n"               \
   "many devices\n"                                                                                 \
   "  --parallel NAME=RANKS[,OPTION=VALUE...][+...]\n"                                              \
-  "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                  \
-  "                        ds1 ds2 ds3: the step of one rank, with options as\n"                    \
-  "                        PyTorch and DeepSpeed name them\n"                                       \
-  "  --devices N           of the world that --parallel has to have\n"                              \
-  "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"             \
-  "                        all of them, equal ones once\n"                                              \
+  "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                 \
+  "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
+  "                        PyTorch and DeepSpeed name them\n"                                      \
+  "  --devices N           of the world that --parallel has to have\n"                             \
+  "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"            \
+  "                        all of them, equal ones once\n"                                         \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
@@ -84,19 +84,19 @@ typedef struct job {
   const char *lora, *quant, *generate;
   const char *spec; /* --parallel, */
   vram_parallel parallel;
-  uint32_t at_rank; /* and --rank, */
-  int all_ranks;    /* which may be all */
-  const char *rank_given; /* its value */
+  uint32_t at_rank;               /* and --rank, */
+  int all_ranks;                  /* which may be all */
+  const char *rank_given;         /* its value */
   const struct rank_table *ranks; /* all of them, for the page of one; NULL: none */
-  int every_way;          /* --parallel auto */
-  uint32_t devices;       /* --devices; 0: not given */
+  int every_way;                  /* --parallel auto */
+  uint32_t devices;               /* --devices; 0: not given */
   const char *devices_given;
   int64_t global_batch, flop_per_byte;
-  uint32_t nth_step; /* --step 2, 3, ...; else 0 */
-  int64_t prompt, new_tokens;     /* of --generate */
-  solve_generation of_generation; /* what fit --generate solves for */
-  uint8_t is_static, is_padded, is_eager;
-  const char *training; /* an option that means nothing without --train */
+  uint32_t nth_step;                  /* --step 2, 3, ...; else 0 */
+  int64_t prompt, new_tokens;         /* of --generate */
+  solve_generation of_generation;     /* what fit --generate solves for */
+  uint8_t cache, is_padded, is_eager; /* of --generate: a vram_hf_cache */
+  const char *training;               /* an option that means nothing without --train */
   vram_step_options o;
   vram_dtype own_dtype;   /* of the model, as its text names it */
   vram_pool_options pool; /* of the replay */

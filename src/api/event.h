@@ -31,7 +31,7 @@ typedef enum vram_category {
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")                                                                                    \
-  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */       \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */      \
   X(STEP, "step") /* forward and backward of all microbatches of a pipeline */
 
 typedef enum vram_phase {

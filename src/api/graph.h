@@ -129,7 +129,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
-  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
+  uint64_t in_flight;       /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */

@@ -33,7 +33,7 @@
   X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
   X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
-  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
   X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)

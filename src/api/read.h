@@ -300,7 +300,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
-typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
+typedef enum vram_hf_cache {
+  VRAM_HF_NO_CACHE,
+  VRAM_HF_DYNAMIC,
+  VRAM_HF_STATIC,
+  VRAM_HF_OFFLOADED /* DynamicCache whose layers are on the host but for one */
+} vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */

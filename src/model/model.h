@@ -552,8 +552,8 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
   const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
   if (!p->is_dtensor)
     return bytes;
-  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
-                                                                vram__dtype_rows[dt].block_bytes));
+  return vram__sum_or_overflow(
+      bytes, vram__product_or_overflow(vram__param_padding(p), vram__dtype_rows[dt].block_bytes));
 }
 
 /* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated

@@ -58,7 +58,10 @@ static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  const uint8_t before = s->stream;
+  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, before);
   y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
+  s->stream = before;
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -87,7 +90,7 @@ VRAM__OP(empty,
          "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape dtype");
+         "shape dtype stream");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,

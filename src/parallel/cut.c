@@ -3,7 +3,7 @@
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, UINT64_C(3) * 640));
   return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
 }
 
@@ -181,6 +181,18 @@ static void vram__rank_order(vram__rank_cut *c) {
   c->g->param_room = 0;
 }
 
+/* Behind the module's last node: what it returns there. */
+static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
+  vram_value **v;
+  uint32_t i;
+  if (n != c->from->returned)
+    return 1;
+  v = (vram_value **)vram__graph_take(c->g, c->from->nresult * (uint64_t)sizeof *v);
+  for (i = 0; v && i < c->from->nresult; i++)
+    v[i] = c->value[c->from->result[i]->index].own;
+  return v && !vram_graph_return(c->g, v, c->from->nresult);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -200,6 +212,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   local->dtype = whole->dtype;
   local->adapt = whole->adapt;
   local->autocast_own = whole->autocast_own;
+  local->unit_first = whole->unit_first;
+  local->unit_last = whole->unit_last;
   local->ndim = whole->ndim;
   vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
   c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
@@ -209,8 +223,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
     if (vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
-        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
-          vram__rank_blocks_end(&c, n);
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
+            vram__rank_blocks_end(&c, n))
+          vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
@@ -220,10 +235,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                              "batches of rows times a parameter of three axes)"
                            : "tensor parallelism knows no layer of this model (expected names like "
                              "q_proj and o_proj, wq and wo, w1 and w2)");
-    if (!local->error.code)
+    if (!local->error.code) {
       vram__rank_outputs(&c);
-    if (!local->error.code)
       vram__rank_order(&c);
+    }
     local->is_cut = 1;
   }
   if (err)

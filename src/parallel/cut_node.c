@@ -148,9 +148,11 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   vram__rank_value *at = c->value + v->index;
   vram_value *both[2];
   vram__request r;
+  vram__span label;
   vram_node *y;
   char name[VRAM_MAX_NAME + 1];
   uint32_t len = 0;
+  int unit;
   if (!at->own || !at->flight)
     return at->own;
   vram__memory_zero(&r, sizeof r);
@@ -164,12 +166,16 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y))
     return NULL;
-  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  /* where modules are units the reader's module waits, else the node is one of the collective's, as
+     calls of checkpoint() hold what their nodes read */
+  unit = c->p->wrapper == VRAM_WRAPPER_FSDP2 || c->p->wrapper == VRAM_WRAPPER_FSDP1;
+  label = unit || !v->node ? vram__node_label(n) : vram__node_label(v->node);
+  vram__text_put(name, VRAM_MAX_NAME, &len, label.text, label.len);
   vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
   y->out[0].name = vram__graph_keep_text(c->g, name, len);
   y->out[0].name_len = (uint8_t)len;
   y->line = n->line;
-  y->round = v->node ? v->node->round : NULL;
+  y->round = unit || !v->node ? n->round : v->node->round;
   at->flight = NULL;
   at->own = y->out;
   return y->out[0].name ? at->own : NULL;

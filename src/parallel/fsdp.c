@@ -630,6 +630,7 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].numel = f->local;
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
+    p[n].gradient = f->local;
     p[n++].dtype = f->dtype;
   }
   return n;

@@ -233,8 +233,15 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     const uint32_t at = k % d->ngroup;
     for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
       const vram__fsdp_param *f = d->param + i;
+      vram__replay *const run = s->replay;
+      if (vram__step_distributes(s))
+        s->replay = NULL; /* what is there is more than this rank's part */
       d->param[i].whole =
           vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+      if (run && !s->replay) {
+        s->replay = run;
+        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+      }
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
@@ -328,6 +335,9 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
 static void vram__fsdp_construct(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  for (k = 0; vram__step_distributes(s) && s->replay && k < d->nparam; k++)
+    if (d->param[k].whole) /* tensor parallelism has dealt them already */
+      vram__slot_at(s, d->param[k].whole)->block = s->replay->gradient[d->param[k].p->index];
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
       vram__fsdp_materialize(s, d, k % d->ngroup);

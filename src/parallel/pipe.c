@@ -783,19 +783,18 @@ static uint64_t vram__pipe_in_flight(const vram__pipe *p) {
   for (k = 0; k < p->local; k++) {
     const vram__pipe_stage *s = p->stage + k;
     uint32_t now = 0, alive = 0;
-    int weight = 0;
+
     for (i = 0; i < p->naction; i++) {
       const vram_stage_action *a = p->action + i;
       if (a->stage != s->stage)
         continue;
-      weight |= a->kind == VRAM_STAGE_W;
+
       now += a->kind == VRAM_STAGE_F;
       now -= now && (a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W);
       alive = now > alive ? now : alive;
     }
     most += (uint64_t)alive * vram__pipe_live_room(s) +
             (uint64_t)p->microbatches * (3 * (uint64_t)s->nin + 3 * (uint64_t)s->nout + 1);
-    (void)weight;
   }
   return most;
 }
@@ -888,7 +887,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
       (uint64_t)g->nnode * 5200 + (uint64_t)g->nparam * 2000 + (uint64_t)g->nvalue * 600 + g->used;
   const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
   uint64_t n = 65536 + each + vram_pipeline_bytes(p);
-  (void)ranks;
+
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
   n = vram__sum_or_overflow(

@@ -101,6 +101,34 @@ static const char vram__hf_lines_dynamic[] =
   "drop %k %l\n"
   "~K|%Ak_all\n~V|%Av_all\n";
 
+/* Such layers that are offloaded: of what was brought back (or is there: b) and what is new the
+   window goes to the host, as one piece; all of it lives until attention is through */
+static const char vram__hf_lines_offloaded[] =
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "{!1empty %Ak_back shape=[N,%O,0,%G] dtype=model\n"
+  "empty %Av_back shape=[N,%O,0,%Q] dtype=model\n}"
+  "cat %Ak_all %Ak_{bcache}{!bback} %k dim=2\n"
+  "{!ydrop %Ak_{bcache}{!bback}\n}"
+  "cat %Av_all %Av_{bcache}{!bback} %v dim=2\n"
+  "drop{y %Ak_{bcache}{!bback}} %Av_{bcache}{!bback}\n"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n"
+  "contiguous %Ak_sent %Ak_kept\n"
+  "drop %Ak_sent\n"
+  "contiguous %Av_sent %Av_kept\n"
+  "drop %Av_sent\n}"
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
+
+/* the layer behind it is brought back on a stream of its own; behind the last one (a) it is the
+   first, for the next step */
+static const char vram__hf_lines_fetched[] =
+  "empty %Ak_{anext}{!aback} shape=[N,%O,%U,%G] dtype=model stream=1\n"
+  "empty %Av_{anext}{!aback} shape=[N,%O,%U,%Q] dtype=model stream=1\n"
+  "{astore %Ak_cache %Ak_next\n"
+  "store %Av_cache %Av_next\n}";
+
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
 static const char vram__hf_lines_static[] =
@@ -394,6 +422,29 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
     vram__hf_part_masks(w);
 }
 
+/* %U: what layer i of an offloaded cache has when the step begins, or when it ends. */
+static void vram__hf_kept_tokens(vram__hf_pen *w, uint64_t i, int is_end) {
+  const int slides = vram__hf_slides(&w->h, i);
+  const int is_cut = is_end && w->part == VRAM__HF_PROMPT && w->size.tokens >= w->c.window;
+  *vram__hf_number_of(w, 'W') = w->c.window - 1;
+  vram__hf_set(w, 'U',
+               slides && (is_cut || w->part == VRAM__HF_FULL) ? "$W"
+               : is_end                                       ? "T"
+               : w->part                                      ? "P"
+                                                              : "0");
+}
+
+/* Of an offloaded cache one layer is there when a step begins: the first. */
+static void vram__hf_part_offloaded(vram__hf_pen *w) {
+  vram__hf_path(w, 0);
+  vram__hf_set(w, 'A', "@self_attn.");
+  vram__hf_kept_tokens(w, 0, 0);
+  vram__hf_say(w, NULL,
+               "cache %Ak_cache shape=[N,%O,%U,%G] dtype=model\n"
+               "cache %Av_cache shape=[N,%O,%U,%Q] dtype=model\n",
+               "");
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -417,9 +468,37 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
   vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
+  if (w->size.cache == VRAM_HF_OFFLOADED)
+    vram__hf_part_offloaded(w);
   vram__hf_set(w, 'I', "ids_now");
   if (vram__hf_static(w))
     vram__hf_part_masks(w);
+}
+
+/* Cache.update() of a layer that is offloaded: DynamicCache leaves no windows where they are. */
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w) {
+  const uint64_t layer = w->layer;
+  const int is_last = layer + 1 == w->c.layers;
+  if (w->size.cache != VRAM_HF_OFFLOADED) {
+    vram__hf_say(w, NULL, w->cache, "");
+    return;
+  }
+  *vram__hf_flag_of(w, 'a') = (uint8_t)is_last;
+  if (is_last || w->part) {
+    const uint64_t fetched = is_last ? 0 : layer + 1;
+    vram__hf_kept_tokens(w, fetched, is_last);
+    vram__hf_path(w, fetched);
+    vram__hf_set(w, 'A', "@self_attn.");
+    vram__hf_say(w, NULL, vram__hf_lines_fetched, "");
+    vram__hf_path(w, layer);
+    vram__hf_set(w, 'A', "@self_attn.");
+  }
+  *vram__hf_flag_of(w, 'b') = w->part && !layer;
+  vram__hf_say(w, NULL, vram__hf_lines_offloaded, "");
+  *vram__hf_flag_of(w, 'b') = w->has_bias;
 }
 
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
@@ -435,13 +514,11 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
-  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
-  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
-  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, ':') = w->size.cache == VRAM_HF_OFFLOADED;
   *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&

@@ -357,7 +357,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
-    "{!k %l} %q{!k %k}",
+    "{!k %l} %q{!k %k}{: %K %V}",
     NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -365,7 +365,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
     " %Aview_1 %Atranspose_1}}"
-    "{!k %l}{!P %q{!k %k}}\n",
+    "{!k %l}{!P %q{!k %k}}{: %K %V}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
   {"cohere_qkv",

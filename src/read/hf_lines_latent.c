@@ -102,7 +102,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
-    "@self_attn.key\n",
+    "@self_attn.key{: %K %V}\n",
     NULL},
 };
 

@@ -77,7 +77,7 @@
      w  it has a mask                           l  it is not the first one
      8  it has experts                          'm  a mixer stands for attention
    of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
-   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+   one, and 0 1 2 3 : A B E I a b c j k p x y z (hf_generate.c)
 
    Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 #include "read/read.h"
@@ -320,7 +320,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
-    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+    vram__hf_generated_cache(w);
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else if (vram__text_is(s, len, "each_layer"))

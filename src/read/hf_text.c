@@ -256,7 +256,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 /* ---- the model ---- */
 
 /* The path of a layer: %N and its number. */
-static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
@@ -299,6 +299,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  w->layer = i;
+  w->has_bias = *vram__hf_flag_of(w, 'b');
   vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
                               (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
@@ -368,11 +370,30 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_numbers(w);
 }
 
+/* Do its layers let go of keys and values where attention ends? */
+static int vram__hf_keeps_names(const vram__hf_pen *w) {
+  static const char *const part[] = {"<o_proj>",         "<rotary>",
+                                     "<gone>",           "<olmo2_attention>",
+                                     "<olmo_attention>", "<starcoder2_attention>",
+                                     "<phi3_o_proj>"};
+  uint32_t i, k;
+  for (i = 0; i < sizeof part / sizeof *part; i++)
+    for (k = 0; w->row->layer[k]; k++)
+      if (vram__text_equal(w->row->layer + k, part[i], vram__text_len(part[i])))
+        return 1;
+  return 0;
+}
+
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.cache == VRAM_HF_OFFLOADED && w->c.layers < 2)
+    vram__hf_refuse(w, "an offloaded cache of fewer than two layers", "");
+  else if (w->size.cache == VRAM_HF_OFFLOADED && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
+           !vram__hf_keeps_names(w))
+    vram__hf_refuse(w, "no lines of an offloaded cache are known of model_type ", w->c.family);
   else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
     vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)

@@ -462,6 +462,8 @@ typedef struct vram__hf_pen {
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
+  uint64_t layer;                                  /* its number */
+  uint8_t has_bias;                                /* flag b, which parts of a cache use, too */
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
@@ -504,6 +506,8 @@ enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w);
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 

@@ -76,7 +76,7 @@ static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vra
 }
 
 /* One parameter of a module: the copies of its parts, this rank's part. */
-static void vram__distribute_param(vram__step *s, const vram_param *p) {
+static void vram__distribute_param(vram__step *s, const vram_param *p, uint32_t *block) {
   const vram_dtype dt = vram__param_dtype(s, p);
   const uint64_t part = vram__param_bytes(p, dt);
   vram__dealt d;
@@ -86,7 +86,7 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
   count = vram__distribute_copies(s, &d, dt, copy);
   vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
   if (s->replay && !s->replay->taping)
-    vram__replay_get(s, part, 0);
+    *block = vram__replay_get(s, part, 0);
   while (count)
     vram__cub_release(s, copy[--count]);
 }
@@ -100,11 +100,12 @@ static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
 }
 
 static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  uint32_t block[8] = {0, 0, 0, 0, 0, 0, 0, 0}; /* of parts, in the pool of the replay */
   vram__dealt d;
   uint32_t i;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n)
-      vram__distribute_param(s, n->param[i]);
+      vram__distribute_param(s, n->param[i], block + i % 8);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
     if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
@@ -112,8 +113,10 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
-    if (s->replay && !s->replay->taping)
+    if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
+      s->replay->gradient[p->index] = p->node == n ? block[i % 8] : 0;
+    }
   }
 }
 

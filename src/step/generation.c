@@ -9,6 +9,15 @@ typedef struct vram__generation {
 
 static uint64_t vram__generation_head(void) { return (sizeof(vram__generation) + 7) / 8 * 8; }
 
+/* Streams that allocate: those of `stream` keys, whose pools are as many as there can be. */
+static uint32_t vram__generation_streams(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  for (n = g->first; n; n = n->next)
+    if (vram__node_int(n, VRAM__KEY_stream, 0))
+      return VRAM__STREAMS;
+  return vram__replay_streams(o);
+}
+
 /* Blocks of the pool: those of a step, and what lies free between caches that grow. */
 static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = vram__replay_blocks(g, o) + g->ncache * UINT64_C(16);
@@ -17,7 +26,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
   return o->replay
-             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__generation_streams(g, o)) +
+                7) /
+                   8 * 8
              : 0;
 }
 
@@ -57,7 +68,7 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   options = *o->replay;
   r = vram__replay_device(
       &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
+      vram__generation_streams(g, o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }

@@ -87,7 +87,7 @@ typedef struct vram__leaf {
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
-  uint8_t let_go; /* its gradient went in backward, when its step was made */
+  uint8_t let_go;         /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -367,9 +367,10 @@ struct vram__step {
   const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
   void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
-  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
-  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end;  /* the last node of that unit, if it returns what lines behind it drop */
+  vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
   struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
@@ -389,19 +390,19 @@ struct vram__step {
   uint8_t cat;    /* category of what is allocated now, */
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
-  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run, */
-  vram_dtype buffers;      /* and its buffers' */
-  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
-  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
-  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;          /* GradScaler takes part */
-  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  vram_dtype amp;       /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;     /* the model's in this run, */
+  vram_dtype buffers;   /* and its buffers' */
+  uint8_t zero3_linear; /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
+  vram_dtype loaded;    /* the model's dtype before it was prepared for training */
+  uint8_t watched;      /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;       /* GradScaler takes part */
+  uint8_t ideal;        /* VRAM_RULES_IDEAL */
   uint8_t autocasts_backward; /* backward runs inside autocast's context */
-  uint8_t registers;       /* results stay in registers: nothing is allocated */
-  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
-  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
-  uint8_t rnn_cells;       /* or all of them ran without it */
+  uint8_t registers;          /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces;    /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;          /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;          /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drawn configs of families and drawn settings of generate(): `vram estimate config.json --generate` beside what transformers' takes.
 
-    NULLGPU_PYTHON=python VRAM=./vram py generate_random.py [--eager] [--seed WORD] [--rows FOLDER] N TYPE ...
+    NULLGPU_PYTHON=python VRAM=./vram py generate_random.py [--eager] [--offloaded] [--seed WORD] [--rows FOLDER] N TYPE ...
 
 Configs are those of hf_text.py. What differs is printed, and how many runs of each family are equal in every step: in requested bytes
 before the forward pass (but the first), in its requested, allocated and reserved peak. --rows: configs that are equal go to
@@ -14,13 +14,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "tools")]
 import hf_text
 
-EAGER = "--eager" in sys.argv
+EAGER, OFFLOADED = "--eager" in sys.argv, "--offloaded" in sys.argv
 NAMES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 
 
 def settings(r, d):
     o = {"dtype": r.choice(list(NAMES)), "batch": r.choice([1, 2, 3]), "prompt": r.choice([7, 23, 61, 130])}
-    o |= {"new": r.choice([2, 4, 9]), "cache": r.choice(["dynamic", "static"]), "padded": r.choice([0, 1])}
+    o |= {"new": r.choice([2, 4, 9]), "cache": "offloaded" if OFFLOADED else r.choice(["dynamic", "static"]), "padded": r.choice([0, 1])}
     o["attn"] = "eager" if EAGER else "sdpa"
     window = d.get("sliding_window")
     if window and window > 12 and r.random() < 0.3:  # it fills while tokens come
@@ -103,7 +103,7 @@ def difference(theirs, found):
 
 
 def main():
-    args, seed, folder = [a for a in sys.argv[1:] if a != "--eager"], "", None
+    args, seed, folder = [a for a in sys.argv[1:] if a not in ("--eager", "--offloaded")], "", None
     while args[0] in ("--seed", "--rows"):
         seed, folder = (args[1], folder) if args[0] == "--seed" else (seed, args[1])
         args = args[2:]
