@@ -2444,7 +2444,7 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(compute_dtype, D) X(lora, I) X(lora_dropout, F) X(lora_bias, B) X(lora_dtype, D) X(dora, B)   \
   X(rslora, B) X(reduce, W) X(include_self, B) X(offset, I) X(dim2, I) X(dimension, I)            \
   X(storage_offset, I) X(backward_workspace, L) X(saves, L) X(alias, B) X(cublas, B)              \
-  X(onesided, B) X(colon, B) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
+  X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
   X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
@@ -2585,7 +2585,7 @@ typedef struct vram_graph {
   const int64_t *attr_cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
-  uint64_t in_flight; /* storages of other microbatches that live at once, at most */
+  uint64_t in_flight;       /* storages of other microbatches that live at once, at most */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
   struct vram__owned *owned;                    /* what modules own; NULL: nothing */
   uint32_t rnn_dropout;                         /* recurrent nets with dropout */
@@ -2884,7 +2884,7 @@ typedef enum vram_category {
   X(OPTIMIZER, "optimizer")                                                                        \
   X(EVALUATION, "evaluation")                                                                      \
   X(END, "end")                                                                                    \
-  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */       \
+  X(WRAP, "wrap") /* before the first step: what a wrapper of torch.distributed constructs */      \
   X(STEP, "step") /* forward and backward of all microbatches of a pipeline */
 
 typedef enum vram_phase {
@@ -5480,7 +5480,12 @@ VRAM_API uint32_t vram_hf_serve_rows(const vram_hf_config *c, const vram_hf_serv
      VRAM_ERR_MEMORY       fewer than VRAM_HF_WRITE_MEMORY bytes
      VRAM_ERR_WRITE        the sink has ended it; and as vram_hf_config_read */
 #define VRAM_HF_WRITE_MEMORY UINT64_C(40960)
-typedef enum vram_hf_cache { VRAM_HF_NO_CACHE, VRAM_HF_DYNAMIC, VRAM_HF_STATIC } vram_hf_cache;
+typedef enum vram_hf_cache {
+  VRAM_HF_NO_CACHE,
+  VRAM_HF_DYNAMIC,
+  VRAM_HF_STATIC,
+  VRAM_HF_OFFLOADED /* DynamicCache whose layers are on the host but for one */
+} vram_hf_cache;
 typedef struct vram_hf_sizes {
   uint64_t batch, tokens; /* 0: 2; as many as in training, at most 4096 */
   uint64_t new_tokens; /* with a cache: generate() of so many behind a prompt of `tokens`; 0: 1 */
@@ -9494,8 +9499,8 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
   const uint64_t bytes = vram__dims_bytes_of(p->d, dt);
   if (!p->is_dtensor)
     return bytes;
-  return vram__sum_or_overflow(bytes, vram__product_or_overflow(vram__param_padding(p),
-                                                                vram__dtype_rows[dt].block_bytes));
+  return vram__sum_or_overflow(
+      bytes, vram__product_or_overflow(vram__param_padding(p), vram__dtype_rows[dt].block_bytes));
 }
 
 /* Is its gradient all of the DTensor? That of an embedding is, of gradients that are replicated
@@ -13626,7 +13631,7 @@ typedef struct vram__leaf {
   uint32_t deps;     /* how many are still to come */
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
-  uint8_t let_go; /* its gradient went in backward, when its step was made */
+  uint8_t let_go;         /* its gradient went in backward, when its step was made */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -13906,9 +13911,10 @@ struct vram__step {
   const struct vram__wrapper *wrapper;                  /* of torch.distributed, or NULL, */
   void *wrapped;                                        /* and what it keeps */
   void (*unit_backward)(vram__step *, vram__grad_fn *); /* of a record of kind VRAM__K_unit */
-  uint32_t outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
-  uint32_t unit_end; /* the last node of that unit, if it returns what lines behind it drop */
-  vram_dtype compute;       /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
+  uint32_t
+      outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
+  uint32_t unit_end;  /* the last node of that unit, if it returns what lines behind it drop */
+  vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
   struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
@@ -13928,19 +13934,19 @@ struct vram__step {
   uint8_t cat;    /* category of what is allocated now, */
   uint8_t stream; /* and on which stream of VRAM__STREAMS; 0: the default one */
   uint8_t grad, train, failed;
-  vram_dtype amp;          /* autocast's; VRAM_DTYPE_NONE: none */
-  vram_dtype dtype;        /* the model's in this run, */
-  vram_dtype buffers;      /* and its buffers' */
-  uint8_t zero3_linear;    /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
-  vram_dtype loaded;       /* the model's dtype before it was prepared for training */
-  uint8_t watched;         /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;          /* GradScaler takes part */
-  uint8_t ideal;           /* VRAM_RULES_IDEAL */
+  vram_dtype amp;       /* autocast's; VRAM_DTYPE_NONE: none */
+  vram_dtype dtype;     /* the model's in this run, */
+  vram_dtype buffers;   /* and its buffers' */
+  uint8_t zero3_linear; /* F.linear is DeepSpeed's LinearFunctionForZeroStage3 */
+  vram_dtype loaded;    /* the model's dtype before it was prepared for training */
+  uint8_t watched;      /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;       /* GradScaler takes part */
+  uint8_t ideal;        /* VRAM_RULES_IDEAL */
   uint8_t autocasts_backward; /* backward runs inside autocast's context */
-  uint8_t registers;       /* results stay in registers: nothing is allocated */
-  uint8_t blas_workspaces; /* of products, that stay: a bit each (torch/blas) */
-  uint8_t rnn_cudnn;       /* a net with dropout ran in cuDNN, */
-  uint8_t rnn_cells;       /* or all of them ran without it */
+  uint8_t registers;          /* results stay in registers: nothing is allocated */
+  uint8_t blas_workspaces;    /* of products, that stay: a bit each (torch/blas) */
+  uint8_t rnn_cudnn;          /* a net with dropout ran in cuDNN, */
+  uint8_t rnn_cells;          /* or all of them ran without it */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -20777,7 +20783,10 @@ static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram_dtype dt = n->nin ? x[0].dt : vram__step_key_dtype(s, n, vram__graph_default_dtype(s->g));
   const int like = n->nin && !vram__node_list(n, VRAM__KEY_shape, NULL); /* zeros_like(x) */
+  const uint8_t before = s->stream;
+  s->stream = (uint8_t)vram__node_int(n, VRAM__KEY_stream, before);
   y[0] = vram__tensor_empty(s, like ? vram__dims_dense(s, x[0].d) : n->out[0].d, dt);
+  s->stream = before;
 }
 
 static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -20806,7 +20815,7 @@ VRAM__OP(empty,
          "empty linspace tensor as_tensor randint empty_strided empty_like new_empty "
          "new_tensor from_numpy",
          0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
-         "shape dtype");
+         "shape dtype stream");
 VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape dtype");
 VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
@@ -37503,7 +37512,7 @@ typedef struct vram__wrapper {
   uint64_t (*work)(const vram_graph *g, const vram_step_options *o);  /* and for what it does */
   const char *(*refuses)(const vram_graph *g, const vram_step_options *o);
   uint32_t (*before)(const vram_step_options *o); /* steps before the first steady one; NULL: 2 */
-  uint8_t every; /* no step before may be left out */
+  uint8_t every;                                  /* no step before may be left out */
   void (*options)(vram__step *s);                 /* behind the step's options are set: dtypes */
   void (*put)(vram__step *s, vram__owned *o); /* the module's own go to the device as the wrapper
                                            has it: what of them is no event; NULL: one by one */
@@ -39475,7 +39484,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip && n)
+    if (c->clip)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -39703,6 +39712,29 @@ static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad
     vram__gradient_end(s, edge, x);
 }
 
+/* Behind the record of a module whose wrapper has an autograd node of its own in front of it: the
+   parameters' gradients are accumulated first, then the wrapper does its own, then the others go
+   on.
+ */
+static VRAM__APART void vram__backward_module(vram__step *s, vram__grad_fn *f) {
+  const vram__edge *const edge = VRAM__EDGES(f);
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d)
+      vram__gradient_arrive(s, vram__edge_end(s, edge[i]), s->gin + i);
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
+  if (!s->failed)
+    s->wrapper->recorded(s, vram__grad_fn_index(s, f));
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d) {
+      vram__tensor_release(s, s->gin[i]);
+      s->gin[i].d = NULL;
+    }
+  vram__gradients_add(s, edge, f->nin);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
@@ -39734,6 +39766,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__saved_release(s, f);
   if (linear) {
     vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
+  if (f->hooked && s->wrapper->recorded) {
+    vram__backward_module(s, f);
     return;
   }
   if (seen & VRAM__GRADIENTS_LEFT)
@@ -39769,11 +39805,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag) {
+    else if (f->flag)
       vram__backward_record(s, f);
-      if (f->hooked && s->wrapper->recorded && !s->failed)
-        s->wrapper->recorded(s, at);
-    }
   }
 }
 
@@ -41515,7 +41548,7 @@ static uint32_t vram__distribute_copies(vram__step *s, const vram__dealt *d, vra
 }
 
 /* One parameter of a module: the copies of its parts, this rank's part. */
-static void vram__distribute_param(vram__step *s, const vram_param *p) {
+static void vram__distribute_param(vram__step *s, const vram_param *p, uint32_t *block) {
   const vram_dtype dt = vram__param_dtype(s, p);
   const uint64_t part = vram__param_bytes(p, dt);
   vram__dealt d;
@@ -41525,7 +41558,7 @@ static void vram__distribute_param(vram__step *s, const vram_param *p) {
   count = vram__distribute_copies(s, &d, dt, copy);
   vram__bytes_grow(s, part, VRAM_CATEGORY_PARAMS);
   if (s->replay && !s->replay->taping)
-    vram__replay_get(s, part, 0);
+    *block = vram__replay_get(s, part, 0);
   while (count)
     vram__cub_release(s, copy[--count]);
 }
@@ -41539,11 +41572,12 @@ static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
 }
 
 static void vram__distribute_node(vram__step *s, const vram_node *n) {
+  uint32_t block[8] = {0, 0, 0, 0, 0, 0, 0, 0}; /* of parts, in the pool of the replay */
   vram__dealt d;
   uint32_t i;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n)
-      vram__distribute_param(s, n->param[i]);
+      vram__distribute_param(s, n->param[i], block + i % 8);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
     if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
@@ -41551,8 +41585,10 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
-    if (s->replay && !s->replay->taping)
+    if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
+      s->replay->gradient[p->index] = p->node == n ? block[i % 8] : 0;
+    }
   }
 }
 
@@ -44446,6 +44482,15 @@ typedef struct vram__generation {
 
 static uint64_t vram__generation_head(void) { return (sizeof(vram__generation) + 7) / 8 * 8; }
 
+/* Streams that allocate: those of `stream` keys, whose pools are as many as there can be. */
+static uint32_t vram__generation_streams(const vram_graph *g, const vram_step_options *o) {
+  const vram_node *n;
+  for (n = g->first; n; n = n->next)
+    if (vram__node_int(n, VRAM__KEY_stream, 0))
+      return VRAM__STREAMS;
+  return vram__replay_streams(o);
+}
+
 /* Blocks of the pool: those of a step, and what lies free between caches that grow. */
 static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = vram__replay_blocks(g, o) + g->ncache * UINT64_C(16);
@@ -44454,7 +44499,9 @@ static uint32_t vram__generation_blocks(const vram_graph *g, const vram_step_opt
 
 static uint64_t vram__generation_pool(const vram_graph *g, const vram_step_options *o) {
   return o->replay
-             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__replay_streams(o)) + 7) / 8 * 8
+             ? (vram_pool_bytes(vram__generation_blocks(g, o), vram__generation_streams(g, o)) +
+                7) /
+                   8 * 8
              : 0;
 }
 
@@ -44494,7 +44541,7 @@ VRAM_API vram_result vram_generation_begin(vram_generation *gen, const vram_grap
   options = *o->replay;
   r = vram__replay_device(
       &p->run, &options, options.total_bytes ? options.total_bytes : (uint64_t)VRAM_MAX_BYTES,
-      vram__replay_streams(o), at + vram__generation_owned(g), vram__generation_pool(g, o));
+      vram__generation_streams(g, o), at + vram__generation_owned(g), vram__generation_pool(g, o));
   p->run.gradient = (uint32_t *)(void *)at;
   return r;
 }
@@ -45998,9 +46045,11 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   vram__rank_value *at = c->value + v->index;
   vram_value *both[2];
   vram__request r;
+  vram__span label;
   vram_node *y;
   char name[VRAM_MAX_NAME + 1];
   uint32_t len = 0;
+  int unit;
   if (!at->own || !at->flight)
     return at->own;
   vram__memory_zero(&r, sizeof r);
@@ -46014,12 +46063,16 @@ VRAM__FN vram_value *vram__rank_own(vram__rank_cut *c, const vram_node *n, const
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
   if (!vram__node_emit(&c->parser, &r, &y))
     return NULL;
-  vram__text_put(name, VRAM_MAX_NAME, &len, v->name, v->name_len);
+  /* where modules are units the reader's module waits, else the node is one of the collective's, as
+     calls of checkpoint() hold what their nodes read */
+  unit = c->p->wrapper == VRAM_WRAPPER_FSDP2 || c->p->wrapper == VRAM_WRAPPER_FSDP1;
+  label = unit || !v->node ? vram__node_label(n) : vram__node_label(v->node);
+  vram__text_put(name, VRAM_MAX_NAME, &len, label.text, label.len);
   vram__text_puts(name, VRAM_MAX_NAME, &len, ".wait");
   y->out[0].name = vram__graph_keep_text(c->g, name, len);
   y->out[0].name_len = (uint8_t)len;
   y->line = n->line;
-  y->round = v->node ? v->node->round : NULL;
+  y->round = unit || !v->node ? n->round : v->node->round;
   at->flight = NULL;
   at->own = y->out;
   return y->out[0].name ? at->own : NULL;
@@ -46562,7 +46615,7 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, UINT64_C(3) * 640));
   return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
 }
 
@@ -46740,6 +46793,18 @@ static void vram__rank_order(vram__rank_cut *c) {
   c->g->param_room = 0;
 }
 
+/* Behind the module's last node: what it returns there. */
+static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
+  vram_value **v;
+  uint32_t i;
+  if (n != c->from->returned)
+    return 1;
+  v = (vram_value **)vram__graph_take(c->g, c->from->nresult * (uint64_t)sizeof *v);
+  for (i = 0; v && i < c->from->nresult; i++)
+    v[i] = c->value[c->from->result[i]->index].own;
+  return v && !vram_graph_return(c->g, v, c->from->nresult);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -46759,6 +46824,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   local->dtype = whole->dtype;
   local->adapt = whole->adapt;
   local->autocast_own = whole->autocast_own;
+  local->unit_first = whole->unit_first;
+  local->unit_last = whole->unit_last;
   local->ndim = whole->ndim;
   vram__memory_copy(local->dim, whole->dim, sizeof local->dim);
   c.value = (vram__rank_value *)vram__graph_take(local, whole->nvalue * (uint64_t)sizeof *c.value);
@@ -46768,8 +46835,9 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
     if (vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
-        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n))
-          vram__rank_blocks_end(&c, n);
+        if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
+            vram__rank_blocks_end(&c, n))
+          vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
     if (!local->error.code && !c.ncut)
@@ -46779,10 +46847,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                              "batches of rows times a parameter of three axes)"
                            : "tensor parallelism knows no layer of this model (expected names like "
                              "q_proj and o_proj, wq and wo, w1 and w2)");
-    if (!local->error.code)
+    if (!local->error.code) {
       vram__rank_outputs(&c);
-    if (!local->error.code)
       vram__rank_order(&c);
+    }
     local->is_cut = 1;
   }
   if (err)
@@ -47538,7 +47606,7 @@ static void vram__zero_partition(vram__step *s) {
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
-  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, UINT64_C(8) * z->n);
   if (!heap || !sorted) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -48592,6 +48660,7 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].numel = f->local;
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
+    p[n].gradient = f->local;
     p[n++].dtype = f->dtype;
   }
   return n;
@@ -48831,8 +48900,15 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     const uint32_t at = k % d->ngroup;
     for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
       const vram__fsdp_param *f = d->param + i;
+      vram__replay *const run = s->replay;
+      if (vram__step_distributes(s))
+        s->replay = NULL; /* what is there is more than this rank's part */
       d->param[i].whole =
           vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+      if (run && !s->replay) {
+        s->replay = run;
+        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+      }
     }
     for (p = s->g->param_first; p; p = p->next) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
@@ -48926,6 +49002,9 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
 static void vram__fsdp_construct(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  for (k = 0; vram__step_distributes(s) && s->replay && k < d->nparam; k++)
+    if (d->param[k].whole) /* tensor parallelism has dealt them already */
+      vram__slot_at(s, d->param[k].whole)->block = s->replay->gradient[d->param[k].p->index];
   for (k = 1; k <= d->ngroup; k++)
     if (s->o->parallel->meta)
       vram__fsdp_materialize(s, d, k % d->ngroup);
@@ -49922,7 +50001,8 @@ static int vram__stage_data(vram__stage_copy *c) {
     const vram_value *v = g->input[i];
     if (!c->wanted[v->index])
       continue;
-    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    c->data[v->index] =
+        vram__stage_input(&c->p->g, v, v->dtype, (v->flags & VRAM__OF_MODEL) != 0, 0);
     if (!c->data[v->index])
       return 0;
     c->p->ndata++;
@@ -50201,7 +50281,7 @@ static void vram__part_gradients(vram__part_player *y, vram__played *part) {
   uint32_t i;
   for (i = 0; i < t->leaf.parameters; i++) {
     const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
     if (!g.d || y->had[i])
       continue;
     y->had[i] = 1;
@@ -50552,10 +50632,10 @@ static uint32_t vram__part_closure(vram__part_player *y) {
       t->failed = VRAM_ERR_MEMORY;
       return 0;
     }
-    list[2 * n++] = at;
+    list[2 * (size_t)n++] = at;
   }
   while (n--) {
-    f = vram__grad_fn_at(t, list[2 * n]);
+    f = vram__grad_fn_at(t, list[2 * (size_t)n]);
     for (i = 0; i < f->nin; i++) {
       const uint32_t fn = VRAM__EDGES(f)[i].fn;
       if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
@@ -50958,7 +51038,7 @@ static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, ui
 static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
   uint32_t k, i;
   for (k = 0; k < VRAM__PARTS; k++)
-    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+    if ((k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) && s->part[k].known &&
         !vram__part_number_live(p, s->part + k))
       return 0;
   for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)
@@ -51957,19 +52037,18 @@ static uint64_t vram__pipe_in_flight(const vram__pipe *p) {
   for (k = 0; k < p->local; k++) {
     const vram__pipe_stage *s = p->stage + k;
     uint32_t now = 0, alive = 0;
-    int weight = 0;
+
     for (i = 0; i < p->naction; i++) {
       const vram_stage_action *a = p->action + i;
       if (a->stage != s->stage)
         continue;
-      weight |= a->kind == VRAM_STAGE_W;
+
       now += a->kind == VRAM_STAGE_F;
       now -= now && (a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W);
       alive = now > alive ? now : alive;
     }
     most += (uint64_t)alive * vram__pipe_live_room(s) +
             (uint64_t)p->microbatches * (3 * (uint64_t)s->nin + 3 * (uint64_t)s->nout + 1);
-    (void)weight;
   }
   return most;
 }
@@ -52062,7 +52141,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
       (uint64_t)g->nnode * 5200 + (uint64_t)g->nparam * 2000 + (uint64_t)g->nvalue * 600 + g->used;
   const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
   uint64_t n = 65536 + each + vram_pipeline_bytes(p);
-  (void)ranks;
+
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
   n = vram__sum_or_overflow(
@@ -53378,7 +53457,7 @@ static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
     const uint32_t k = d->ds.member[i];
     uint64_t lacking = vram__ds3_lacking(d, k);
     for (; lacking && n + 1 < room; n++) {
-      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      const uint64_t one = (lacking % d->at[k].part) != 0 ? lacking % d->at[k].part : d->at[k].part;
       slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
       lacking -= one;
     }
@@ -69198,6 +69277,8 @@ typedef struct vram__hf_pen {
   uint64_t number[128];
   char name[128][VRAM__HF_PATH];
   const char *cache;                               /* lines of a layer's cache */
+  uint64_t layer;                                  /* its number */
+  uint8_t has_bias;                                /* flag b, which parts of a cache use, too */
   char path[VRAM__HF_PATH];                        /* of the layer */
   char drop[6 * VRAM__HF_PATH];                    /* what goes with a norm's input */
   char skip[VRAM__DIFFUSERS_SKIPS][VRAM__HF_PATH]; /* of a UNet: what the way up takes again */
@@ -69240,6 +69321,8 @@ enum { VRAM__HF_PROMPT, VRAM__HF_TOKEN, VRAM__HF_FULL, VRAM__HF_PARTS };
 VRAM__FN int vram__hf_part_is(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part);
 VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w);
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w);
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer);
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides);
 VRAM__FN void vram__hf_part_end(vram__hf_pen *w);
 
@@ -74678,7 +74761,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     NULL},
   /* what is left of keys, values and queries behind it; {k...}: those are the cache's */
   {"gone",
-    "{!k %l} %q{!k %k}",
+    "{!k %l} %q{!k %k}{: %K %V}",
     NULL},
   {"o_proj",
     "linear %Ao_proj %Acontiguous_1 out_features=$h{!o bias=0}\n"
@@ -74686,7 +74769,7 @@ static const vram__hf_part vram__hf_decoder_parts[] = {
     "{Qorder %Aq_norm.weight %Ak_norm.weight\n}"
     "drop %n{P %Aq_proj %Aview %Atranspose{!k %Ak_proj"
     " %Aview_1 %Atranspose_1}}"
-    "{!k %l}{!P %q{!k %k}}\n",
+    "{!k %l}{!P %q{!k %k}}{: %K %V}\n",
     NULL},
   /* Cohere: neighbours are turned, in f32 */
   {"cohere_qkv",
@@ -76124,7 +76207,7 @@ static const vram__hf_part vram__hf_latent_parts[] = {
     "drop %n @self_attn.{'cq_b_proj}{!'cq_proj} @self_attn.view @self_attn.transpose "
     "@self_attn.q_pass @self_attn.kv_a_proj_with_mqa{!k %c %k} %q{!k %v} @self_attn.query "
     "@self_attn.kv_b_proj @self_attn.view_3 @self_attn.transpose_1 @self_attn.value "
-    "@self_attn.key\n",
+    "@self_attn.key{: %K %V}\n",
     NULL},
 };
 
@@ -76930,7 +77013,7 @@ VRAM__FN void vram__hf_numbers_of_parts(vram__hf_pen *w) {
      w  it has a mask                           l  it is not the first one
      8  it has experts                          'm  a mixer stands for attention
    of a norm: d, f (see &); of a round: 'a the last one, 'd each 256th; of a generation: G it is
-   one, and 1 2 3 A B E I a c j k p r x y z (hf_generate.c)
+   one, and 0 1 2 3 : A B E I a b c j k p x y z (hf_generate.c)
 
    Rows and heads of denoiser.c, video.c and diffusers.c explain letters of their own. */
 
@@ -77172,7 +77255,7 @@ static const char *vram__hf_include(vram__hf_pen *w, vram__hf_target *t, const c
   call.by = w->called;
   w->called = &call;
   if (vram__text_is(s, len, "cache"))
-    vram__hf_say(w, t, w->cache ? w->cache : "", "");
+    vram__hf_generated_cache(w);
   else if (vram__text_is(s, len, "causal") && *vram__hf_flag_of(w, 'G'))
     vram__hf_generated_masks(w);
   else if (vram__text_is(s, len, "each_layer"))
@@ -77357,6 +77440,34 @@ static const char vram__hf_lines_dynamic[] =
   "store %Av_cache {z%Av_kept}{!z%Av_all}\n}"
   "drop %k %l\n"
   "~K|%Ak_all\n~V|%Av_all\n";
+
+/* Such layers that are offloaded: of what was brought back (or is there: b) and what is new the
+   window goes to the host, as one piece; all of it lives until attention is through */
+static const char vram__hf_lines_offloaded[] =
+  "{ycache %Awindow shape=[] dtype=i64\n"
+  "store %Awindow\n}"
+  "{!1empty %Ak_back shape=[N,%O,0,%G] dtype=model\n"
+  "empty %Av_back shape=[N,%O,0,%Q] dtype=model\n}"
+  "cat %Ak_all %Ak_{bcache}{!bback} %k dim=2\n"
+  "{!ydrop %Ak_{bcache}{!bback}\n}"
+  "cat %Av_all %Av_{bcache}{!bback} %v dim=2\n"
+  "drop{y %Ak_{bcache}{!bback}} %Av_{bcache}{!bback}\n"
+  "{zslice %Ak_kept %Ak_all dim=2 start=-$W\n"
+  "slice %Av_kept %Av_all dim=2 start=-$W\n"
+  "contiguous %Ak_sent %Ak_kept\n"
+  "drop %Ak_sent\n"
+  "contiguous %Av_sent %Av_kept\n"
+  "drop %Av_sent\n}"
+  "drop %k %l\n"
+  "~K|%Ak_all\n~V|%Av_all\n";
+
+/* the layer behind it is brought back on a stream of its own; behind the last one (a) it is the
+   first, for the next step */
+static const char vram__hf_lines_fetched[] =
+  "empty %Ak_{anext}{!aback} shape=[N,%O,%U,%G] dtype=model stream=1\n"
+  "empty %Av_{anext}{!aback} shape=[N,%O,%U,%Q] dtype=model stream=1\n"
+  "{astore %Ak_cache %Ak_next\n"
+  "store %Av_cache %Av_next\n}";
 
 /* StaticLayer, StaticSlidingWindowLayer: index_copy_, or of a window that is full (0) a rotation;
    of a prompt that is longer than the window (x) only copies. c: the empty rest is cut off */
@@ -77651,6 +77762,29 @@ VRAM__FN void vram__hf_generated_masks(vram__hf_pen *w) {
     vram__hf_part_masks(w);
 }
 
+/* %U: what layer i of an offloaded cache has when the step begins, or when it ends. */
+static void vram__hf_kept_tokens(vram__hf_pen *w, uint64_t i, int is_end) {
+  const int slides = vram__hf_slides(&w->h, i);
+  const int is_cut = is_end && w->part == VRAM__HF_PROMPT && w->size.tokens >= w->c.window;
+  *vram__hf_number_of(w, 'W') = w->c.window - 1;
+  vram__hf_set(w, 'U',
+               slides && (is_cut || w->part == VRAM__HF_FULL) ? "$W"
+               : is_end                                       ? "T"
+               : w->part                                      ? "P"
+                                                              : "0");
+}
+
+/* Of an offloaded cache one layer is there when a step begins: the first. */
+static void vram__hf_part_offloaded(vram__hf_pen *w) {
+  vram__hf_path(w, 0);
+  vram__hf_set(w, 'A', "@self_attn.");
+  vram__hf_kept_tokens(w, 0, 0);
+  vram__hf_say(w, NULL,
+               "cache %Ak_cache shape=[N,%O,%U,%G] dtype=model\n"
+               "cache %Av_cache shape=[N,%O,%U,%Q] dtype=model\n",
+               "");
+}
+
 VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   static const char dims[] = "dim N=$N S={11}{!1$S} P={1$S}{!10} T={1$T}{!1$S}{c M=$M} Q=$S\n";
   const uint64_t full = vram__hf_full_at(w);
@@ -77674,9 +77808,37 @@ VRAM__FN void vram__hf_part_begin(vram__hf_pen *w, uint32_t part) {
   vram__hf_say(w, NULL, "input input_ids i64 [N,Q]\n", "");
   vram__hf_special(w);
   vram__hf_say(w, NULL, vram__hf_lines_given, "");
+  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
+  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
+  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
+  if (w->size.cache == VRAM_HF_OFFLOADED)
+    vram__hf_part_offloaded(w);
   vram__hf_set(w, 'I', "ids_now");
   if (vram__hf_static(w))
     vram__hf_part_masks(w);
+}
+
+/* Cache.update() of a layer that is offloaded: DynamicCache leaves no windows where they are. */
+VRAM__FN void vram__hf_generated_cache(vram__hf_pen *w) {
+  const uint64_t layer = w->layer;
+  const int is_last = layer + 1 == w->c.layers;
+  if (w->size.cache != VRAM_HF_OFFLOADED) {
+    vram__hf_say(w, NULL, w->cache, "");
+    return;
+  }
+  *vram__hf_flag_of(w, 'a') = (uint8_t)is_last;
+  if (is_last || w->part) {
+    const uint64_t fetched = is_last ? 0 : layer + 1;
+    vram__hf_kept_tokens(w, fetched, is_last);
+    vram__hf_path(w, fetched);
+    vram__hf_set(w, 'A', "@self_attn.");
+    vram__hf_say(w, NULL, vram__hf_lines_fetched, "");
+    vram__hf_path(w, layer);
+    vram__hf_set(w, 'A', "@self_attn.");
+  }
+  *vram__hf_flag_of(w, 'b') = w->part && !layer;
+  vram__hf_say(w, NULL, vram__hf_lines_offloaded, "");
+  *vram__hf_flag_of(w, 'b') = w->has_bias;
 }
 
 VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
@@ -77692,13 +77854,11 @@ VRAM__FN void vram__hf_part_layer(vram__hf_pen *w, int slides) {
     vram__hf_set(w, 'P', is_window ? "$w" : "M");
   else
     vram__hf_set(w, 'P', w->part == VRAM__HF_FULL && slides ? "$W" : "P");
-  vram__hf_set(w, 'O', w->c.kv_lora_rank ? "1" : "$k");
-  vram__hf_set(w, 'G', w->c.kv_lora_rank ? "$c" : "$d"); /* the latent */
-  vram__hf_set(w, 'Q', w->c.kv_lora_rank ? "$j" : "$d"); /* what is rotated */
   w->cache = is_static ? vram__hf_lines_static : vram__hf_lines_dynamic;
   vram__hf_set(w, 's', slides ? "sliding_mask" : "mask");
   *vram__hf_flag_of(w, 'w') = (uint8_t)m.is_made;
   *vram__hf_flag_of(w, 'k') = (uint8_t)!is_over;
+  *vram__hf_flag_of(w, ':') = w->size.cache == VRAM_HF_OFFLOADED;
   *vram__hf_flag_of(w, 'y') = (uint8_t)slides;
   *vram__hf_flag_of(w, 'z') = slides &&
                               (w->part == VRAM__HF_FULL || w->size.tokens > w->c.window - 1) &&
@@ -77987,7 +78147,7 @@ static void vram__hf_numbers(vram__hf_pen *w) {
 /* ---- the model ---- */
 
 /* The path of a layer: %N and its number. */
-static void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
+VRAM__FN void vram__hf_path(vram__hf_pen *w, uint64_t layer) {
   uint32_t n = 0;
   *w->path = 0;
   vram__text_puts(w->path, sizeof w->path, &n, vram__hf_name_of(w, 'N'));
@@ -78030,6 +78190,8 @@ static void vram__hf_kinds(vram__hf_pen *w) {
 static void vram__hf_write_layer(vram__hf_pen *w, uint64_t i) {
   const int slides = vram__hf_slides(&w->h, i);
   vram__hf_path(w, i);
+  w->layer = i;
+  w->has_bias = *vram__hf_flag_of(w, 'b');
   vram__hf_set(w, 'A', "@self_attn.");
   *vram__hf_flag_of(w, 'P') = *vram__hf_flag_of(w, 'n') ||
                               (*vram__hf_flag_of(w, 'N') && !vram__hf_rotates(&w->h, i)) ||
@@ -78099,11 +78261,30 @@ static void vram__hf_open(vram__hf_pen *w, const vram_file *f, const vram_hf_siz
   vram__hf_numbers(w);
 }
 
+/* Do its layers let go of keys and values where attention ends? */
+static int vram__hf_keeps_names(const vram__hf_pen *w) {
+  static const char *const part[] = {"<o_proj>",         "<rotary>",
+                                     "<gone>",           "<olmo2_attention>",
+                                     "<olmo_attention>", "<starcoder2_attention>",
+                                     "<phi3_o_proj>"};
+  uint32_t i, k;
+  for (i = 0; i < sizeof part / sizeof *part; i++)
+    for (k = 0; w->row->layer[k]; k++)
+      if (vram__text_equal(w->row->layer + k, part[i], vram__text_len(part[i])))
+        return 1;
+  return 0;
+}
+
 /* What no generation can be written of. */
 static void vram__hf_no_generation(vram__hf_pen *w) {
   const uint64_t most = UINT64_C(1) << 40;
   if (!w->row->has_cache)
     vram__hf_refuse(w, "no lines of its caches are known of model_type ", w->c.family);
+  else if (w->size.cache == VRAM_HF_OFFLOADED && w->c.layers < 2)
+    vram__hf_refuse(w, "an offloaded cache of fewer than two layers", "");
+  else if (w->size.cache == VRAM_HF_OFFLOADED && !vram__hf_has(&w->h, VRAM__HF_MLA) &&
+           !vram__hf_keeps_names(w))
+    vram__hf_refuse(w, "no lines of an offloaded cache are known of model_type ", w->c.family);
   else if (w->size.is_eager && vram__hf_has(&w->h, VRAM__HF_MLA))
     vram__hf_refuse(w, "no lines of eager attention are known of model_type ", w->c.family);
   else if (w->size.tokens > most || w->size.new_tokens > most || w->c.window > most)
