@@ -43,3 +43,9 @@ refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --cli
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
 refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3
 refuse_parallel "expert parallelism knows no experts in this model" $tiny --parallel ep=2
+layers="tests/golden/parallel/layers.vram --train adamw"
+refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
+refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3
+refuse_parallel "static_graph under no_sync" $layers --parallel ddp=3,static_graph=1 --accumulate 2
+refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --parallel ddp=3,hook=f32
+refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward

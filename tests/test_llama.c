@@ -505,19 +505,19 @@ static void test_beside(void) {
   const uint64_t high = UINT64_C(10) * 1536 * 2048 + 10 * 524288 + 31195136 + 9 * mib + 97 * mib +
                         31326208 + 64 * mib + 2 * mib + 4 * mib;
   vram_llama_report r = beside("q4_K", 512, 2, &ten);
-  EQUAL(r.beside[0].lower, low + 512 * 512 * 9 / 8);
+  EQUAL(r.beside[0].lower, low + UINT64_C(512) * 512 * 9 / 8);
   EQUAL(r.beside[0].expected,
         UINT64_C(10) * 1536 * 1900 + 31195136 + 31326208 + 512 * 512 * 9 / 8 + r.host_bytes / 512);
   /* and numbers of 512 rows, a tile more, a tile of f32 for each multiprocessor; pinned pages */
   EQUAL(r.beside[0].upper, high + 294912 + 4096 + 18432 + 655360 + r.host_bytes / 512);
   EQUAL(r.context_bare[0].lower, low);
-  EQUAL(beside("q4_K", 64, 2, &ten).beside[0].lower, low + 64 * 512 * 9 / 8);
+  EQUAL(beside("q4_K", 64, 2, &ten).beside[0].lower, low + UINT64_C(64) * 512 * 9 / 8);
   EQUAL(beside("q4_K", 512, 0, &ten).beside[0].lower, low);
-  EQUAL(beside("mxfp4", 512, 2, &ten).beside[0].lower, low + 512 * 512 * 9 / 16);
+  EQUAL(beside("mxfp4", 512, 2, &ten).beside[0].lower, low + UINT64_C(512) * 512 * 9 / 16);
   /* rows and results of a matrix in f16, of 512 and 256 columns */
   r = beside("f16", 512, 2, &ten);
   EQUAL(r.beside[0].lower, low);
-  EQUAL(r.beside[0].upper, high + 2 * 512 * 768 + r.host_bytes / 512);
+  EQUAL(r.beside[0].upper, high + UINT64_C(2) * 512 * 768 + r.host_bytes / 512);
   /* parts of results of heads of 4: 4 blocks of 64 rows on each multiprocessor */
   r = beside("f16", 512, 2, NULL);
   EQUAL(r.beside[0].upper, r.context_bare[0].upper + (97 + 64 + 2 + 4) * mib + 31326208 +

@@ -9,7 +9,7 @@ typedef struct vram__bounds_of_ranks {
 } vram__bounds_of_ranks;
 
 static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
-  uint32_t i = b->count;
+  uint32_t i = b->count, k;
   if (rank >= b->ranks)
     return;
   while (i && b->at[i - 1] > rank)
@@ -17,7 +17,7 @@ static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
   if ((i && b->at[i - 1] == rank) || b->count == b->cap)
     return;
   VRAM_ASSERT(b->count < b->cap);
-  for (uint32_t k = b->count++; k > i; k--)
+  for (k = b->count++; k > i; k--)
     b->at[k] = b->at[k - 1];
   b->at[i] = (uint32_t)rank;
 }
@@ -63,7 +63,8 @@ static void vram__partition_sink(vram__partition *heap, uint32_t n) {
   const vram__partition moved = heap[0];
   uint32_t i = 0, k;
   for (; (k = 2 * i + 1) < n; i = k) {
-    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (k + 1 < n && vram__partition_before(heap + k + 1, heap + k))
+      k++;
     if (!vram__partition_before(heap + k, &moved))
       break;
     heap[i] = heap[k];

@@ -3,7 +3,7 @@
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, UINT64_C(3) * 640));
   return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
 }
 
@@ -235,10 +235,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                              "batches of rows times a parameter of three axes)"
                            : "tensor parallelism knows no layer of this model (expected names like "
                              "q_proj and o_proj, wq and wo, w1 and w2)");
-    if (!local->error.code)
+    if (!local->error.code) {
       vram__rank_outputs(&c);
-    if (!local->error.code)
       vram__rank_order(&c);
+    }
     local->is_cut = 1;
   }
   if (err)

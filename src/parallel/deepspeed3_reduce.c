@@ -34,7 +34,7 @@ static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
     const uint32_t k = d->ds.member[i];
     uint64_t lacking = vram__ds3_lacking(d, k);
     for (; lacking && n + 1 < room; n++) {
-      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      const uint64_t one = (lacking % d->at[k].part) != 0 ? lacking % d->at[k].part : d->at[k].part;
       slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
       lacking -= one;
     }

@@ -166,7 +166,7 @@ static void vram__part_gradients(vram__part_player *y, vram__played *part) {
   uint32_t i;
   for (i = 0; i < t->leaf.parameters; i++) {
     const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
     if (!g.d || y->had[i])
       continue;
     y->had[i] = 1;
@@ -517,10 +517,10 @@ static uint32_t vram__part_closure(vram__part_player *y) {
       t->failed = VRAM_ERR_MEMORY;
       return 0;
     }
-    list[2 * n++] = at;
+    list[2 * (size_t)n++] = at;
   }
   while (n--) {
-    f = vram__grad_fn_at(t, list[2 * n]);
+    f = vram__grad_fn_at(t, list[2 * (size_t)n]);
     for (i = 0; i < f->nin; i++) {
       const uint32_t fn = VRAM__EDGES(f)[i].fn;
       if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
@@ -923,7 +923,7 @@ static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, ui
 static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
   uint32_t k, i;
   for (k = 0; k < VRAM__PARTS; k++)
-    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+    if ((k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) && s->part[k].known &&
         !vram__part_number_live(p, s->part + k))
       return 0;
   for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)

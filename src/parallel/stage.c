@@ -378,7 +378,8 @@ static int vram__stage_data(vram__stage_copy *c) {
     const vram_value *v = g->input[i];
     if (!c->wanted[v->index])
       continue;
-    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    c->data[v->index] =
+        vram__stage_input(&c->p->g, v, v->dtype, (v->flags & VRAM__OF_MODEL) != 0, 0);
     if (!c->data[v->index])
       return 0;
     c->p->ndata++;

@@ -120,7 +120,7 @@ static void vram__zero_partition(vram__step *s) {
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
-  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, UINT64_C(8) * z->n);
   if (!heap || !sorted) {
     s->failed = VRAM_ERR_MEMORY;
     return;

@@ -213,6 +213,29 @@ static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad
     vram__gradient_end(s, edge, x);
 }
 
+/* Behind the record of a module whose wrapper has an autograd node of its own in front of it: the
+   parameters' gradients are accumulated first, then the wrapper does its own, then the others go
+   on.
+ */
+static VRAM__APART void vram__backward_module(vram__step *s, vram__grad_fn *f) {
+  const vram__edge *const edge = VRAM__EDGES(f);
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d)
+      vram__gradient_arrive(s, vram__edge_end(s, edge[i]), s->gin + i);
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
+  if (!s->failed)
+    s->wrapper->recorded(s, vram__grad_fn_index(s, f));
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d) {
+      vram__tensor_release(s, s->gin[i]);
+      s->gin[i].d = NULL;
+    }
+  vram__gradients_add(s, edge, f->nin);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
@@ -244,6 +267,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__saved_release(s, f);
   if (linear) {
     vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
+  if (f->hooked && s->wrapper->recorded) {
+    vram__backward_module(s, f);
     return;
   }
   if (seen & VRAM__GRADIENTS_LEFT)
@@ -279,11 +306,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag) {
+    else if (f->flag)
       vram__backward_record(s, f);
-      if (f->hooked && s->wrapper->recorded && !s->failed)
-        s->wrapper->recorded(s, at);
-    }
   }
 }
 

@@ -824,7 +824,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip && n)
+    if (c->clip)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
