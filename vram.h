@@ -39484,7 +39484,7 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
     scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
-    if (c->clip && n)
+    if (c->clip)
       vram__optim_clip(&r);
     r.flags = r.row->flags;
     if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
@@ -39712,6 +39712,29 @@ static VRAM__COLD void vram__gradients_of_linear(vram__step *s, const vram__grad
     vram__gradient_end(s, edge, x);
 }
 
+/* Behind the record of a module whose wrapper has an autograd node of its own in front of it: the
+   parameters' gradients are accumulated first, then the wrapper does its own, then the others go
+   on.
+ */
+static VRAM__APART void vram__backward_module(vram__step *s, vram__grad_fn *f) {
+  const vram__edge *const edge = VRAM__EDGES(f);
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d)
+      vram__gradient_arrive(s, vram__edge_end(s, edge[i]), s->gin + i);
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
+  if (!s->failed)
+    s->wrapper->recorded(s, vram__grad_fn_index(s, f));
+  for (i = 0; i < f->nin; i++)
+    if ((edge[i].fn & VRAM__LEAF) && s->gin[i].d) {
+      vram__tensor_release(s, s->gin[i]);
+      s->gin[i].d = NULL;
+    }
+  vram__gradients_add(s, edge, f->nin);
+}
+
 /* One record: its gradients arrive at what it leads to, and what it held goes. */
 static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
   const vram__edge *const edge = VRAM__EDGES(f);
@@ -39743,6 +39766,10 @@ static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
     vram__saved_release(s, f);
   if (linear) {
     vram__gradients_of_linear(s, f, edge, first->d->ndim > 2);
+    return;
+  }
+  if (f->hooked && s->wrapper->recorded) {
+    vram__backward_module(s, f);
     return;
   }
   if (seen & VRAM__GRADIENTS_LEFT)
@@ -39778,11 +39805,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
     if (f->flag &&
         (f->done == 2 || (s->tape.retain && (f->frame || f->kind == VRAM__K_checkpoint))))
       vram__backward_refuse(s, f);
-    else if (f->flag) {
+    else if (f->flag)
       vram__backward_record(s, f);
-      if (f->hooked && s->wrapper->recorded && !s->failed)
-        s->wrapper->recorded(s, at);
-    }
   }
 }
 
@@ -46592,7 +46616,7 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, 3 * 640));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(whole->nvalue, UINT64_C(3) * 640));
   return vram__sum_or_overflow(n, whole->nnode * UINT64_C(256) + 65536);
 }
 
@@ -46824,10 +46848,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                              "batches of rows times a parameter of three axes)"
                            : "tensor parallelism knows no layer of this model (expected names like "
                              "q_proj and o_proj, wq and wo, w1 and w2)");
-    if (!local->error.code)
+    if (!local->error.code) {
       vram__rank_outputs(&c);
-    if (!local->error.code)
       vram__rank_order(&c);
+    }
     local->is_cut = 1;
   }
   if (err)
@@ -47583,7 +47607,7 @@ static void vram__zero_partition(vram__step *s) {
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
-  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 2 * z->n * UINT64_C(4));
+  sorted = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, UINT64_C(8) * z->n);
   if (!heap || !sorted) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -49978,7 +50002,8 @@ static int vram__stage_data(vram__stage_copy *c) {
     const vram_value *v = g->input[i];
     if (!c->wanted[v->index])
       continue;
-    c->data[v->index] = vram__stage_input(&c->p->g, v, v->dtype, v->flags & VRAM__OF_MODEL, 0);
+    c->data[v->index] =
+        vram__stage_input(&c->p->g, v, v->dtype, (v->flags & VRAM__OF_MODEL) != 0, 0);
     if (!c->data[v->index])
       return 0;
     c->p->ndata++;
@@ -50257,7 +50282,7 @@ static void vram__part_gradients(vram__part_player *y, vram__played *part) {
   uint32_t i;
   for (i = 0; i < t->leaf.parameters; i++) {
     const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * part->ngradient;
+    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
     if (!g.d || y->had[i])
       continue;
     y->had[i] = 1;
@@ -50608,10 +50633,10 @@ static uint32_t vram__part_closure(vram__part_player *y) {
       t->failed = VRAM_ERR_MEMORY;
       return 0;
     }
-    list[2 * n++] = at;
+    list[2 * (size_t)n++] = at;
   }
   while (n--) {
-    f = vram__grad_fn_at(t, list[2 * n]);
+    f = vram__grad_fn_at(t, list[2 * (size_t)n]);
     for (i = 0; i < f->nin; i++) {
       const uint32_t fn = VRAM__EDGES(f)[i].fn;
       if (fn & VRAM__LEAF ? (fn & ~VRAM__LEAF) >= t->leaf.parameters
@@ -51014,7 +51039,7 @@ static uint32_t vram__part_live_id(const vram__pipe_stage *s, uint32_t which, ui
 static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
   uint32_t k, i;
   for (k = 0; k < VRAM__PARTS; k++)
-    if (s->part[k].known && (k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) &&
+    if ((k < VRAM__PART_BACKWARD || (k & ~1u) == VRAM__PART_INPUT) && s->part[k].known &&
         !vram__part_number_live(p, s->part + k))
       return 0;
   for (k = VRAM__PART_BACKWARD; k < VRAM__PARTS; k++)
@@ -53433,7 +53458,7 @@ static uint32_t vram__ds3_pads(vram__step *s, uint32_t *slot, uint32_t room) {
     const uint32_t k = d->ds.member[i];
     uint64_t lacking = vram__ds3_lacking(d, k);
     for (; lacking && n + 1 < room; n++) {
-      const uint64_t one = lacking % d->at[k].part ? lacking % d->at[k].part : d->at[k].part;
+      const uint64_t one = (lacking % d->at[k].part) != 0 ? lacking % d->at[k].part : d->at[k].part;
       slot[n] = vram__ds3_new_gradient(s, one * vram__ds3_each(d));
       lacking -= one;
     }
@@ -54137,7 +54162,7 @@ typedef struct vram__bounds_of_ranks {
 } vram__bounds_of_ranks;
 
 static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
-  uint32_t i = b->count;
+  uint32_t i = b->count, k;
   if (rank >= b->ranks)
     return;
   while (i && b->at[i - 1] > rank)
@@ -54145,7 +54170,7 @@ static void vram__boundary_put(vram__bounds_of_ranks *b, uint64_t rank) {
   if ((i && b->at[i - 1] == rank) || b->count == b->cap)
     return;
   VRAM_ASSERT(b->count < b->cap);
-  for (uint32_t k = b->count++; k > i; k--)
+  for (k = b->count++; k > i; k--)
     b->at[k] = b->at[k - 1];
   b->at[i] = (uint32_t)rank;
 }
@@ -54191,7 +54216,8 @@ static void vram__partition_sink(vram__partition *heap, uint32_t n) {
   const vram__partition moved = heap[0];
   uint32_t i = 0, k;
   for (; (k = 2 * i + 1) < n; i = k) {
-    k += k + 1 < n && vram__partition_before(heap + k + 1, heap + k);
+    if (k + 1 < n && vram__partition_before(heap + k + 1, heap + k))
+      k++;
     if (!vram__partition_before(heap + k, &moved))
       break;
     heap[i] = heap[k];
