@@ -3721,7 +3721,7 @@ typedef struct vram_report {
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
-  uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  uint64_t before_category_bytes[VRAM_CATEGORY_COUNT];     /* there before the first event */
   vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
@@ -3783,8 +3783,9 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* What a communicator of NCCL is used for. */
 enum {
-  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
-  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_COLLECTIVES =
+      1,                    /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2, /* send and receive between a rank and the next one */
   VRAM_NCCL_ALL_TO_ALL = 4
 };
 
@@ -36426,8 +36427,7 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
-                    (uint64_t)ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt), (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);
@@ -37898,9 +37898,10 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
-              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
-              time that it is asked), projected (GaLore projects its gradient) */
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that
+              name); of the parameter: matrix (two axes or more), large (4,096 elements or more),
+   low_precision (f16, bf16), once (the first time that it is asked), projected (GaLore projects its
+   gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
@@ -41386,8 +41387,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    else if (s->replay && !s->replay->taping && s->replay->fresh == 2 &&
-             !vram__step_distributes(s))
+    else if (s->replay && !s->replay->taping && s->replay->fresh == 2 && !vram__step_distributes(s))
       s->replay->gradient[p->index] = 0; /* the wrapper has put it on the device */
     t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS

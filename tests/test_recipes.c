@@ -120,14 +120,15 @@ enum { INIT, FOREACH, LOOP, FUSED };
 enum { SET, APPEND, FREE, USE, MOVE, BRANCH, JUMP, EACH };
 
 static const char *const types[] = {"own", "promoted", "bool", "u8", "bf16", "f32", "f64", NULL};
-static const char *const counts[] = {"numel", "rows",     "columns", "matrices", "blocks", "gram",
-                                     "256",   "resident", "low",     "basis",    "placed",  "gradient", NULL};
+static const char *const counts[] = {"numel",  "rows",     "columns",  "matrices", "blocks",
+                                     "gram",   "256",      "resident", "low",      "basis",
+                                     "placed", "gradient", NULL};
 static const char *const workspaces[] = {
     "cublas",      "cublaslt",       "cublaslt_transposed", "reduce_all", "reduce_all_bf16",
     "reduce_rows", "reduce_columns", "reduce_row_factors",  NULL};
-static const char *const conditions[] = {"weight_decay",  "first_step", "fused", "capturable",
-                                         "denom",         "dtensor",    "matrix", "large", "once",
-                                         "low_precision", "projected",  NULL};
+static const char *const conditions[] = {"weight_decay", "first_step",    "fused",     "capturable",
+                                         "denom",        "dtensor",       "matrix",    "large",
+                                         "once",         "low_precision", "projected", NULL};
 #define OF_THE_STEP 63 /* the first six */
 static const char *const reserved[] = {"if",   "else",  "not",   "or",        "for",   "each",
                                        "free", "new",   "move",  "last",      "state", "local",

@@ -30,7 +30,7 @@ cmd_text help_fit = {
     "                        checkpointed layers; the cheapest first\n"
     "  --global-batch N      samples of a step of all devices (default: of each the\n"
     "                        model's batch)\n"
-    "  --flop-per-byte N     what a byte that is sent costs (default: 2000 operations)\n"
+    "  --flop-per-byte N     what a sent byte costs (default: 2000 operations)\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"

@@ -13,7 +13,7 @@
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
   "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|second|N|steady\n"                                                               \
-  "                        which step of the run (default: one with optimizer state)\n"            \
+  "                        which step (default: one with optimizer state)\n"                       \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False), or none at all\n"                         \
   "  --zero-grad-late      zero_grad() between forward and backward: old gradients\n"              \
@@ -55,7 +55,7 @@
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
   "                        PyTorch and DeepSpeed name them\n"                                      \
   "  --devices N           of the world that --parallel has to have\n"                             \
-  "  --rank R|all          which rank (default: 0; of fit and plan: the fullest), or\n"            \
+  "  --rank R|all          which rank (default: 0; fit and plan: the fullest), or\n"               \
   "                        all of them, equal ones once\n"                                         \
   "sizes\n"                                                                                        \
   "  --batch N             the first dim of the model\n"                                           \

@@ -177,7 +177,7 @@ typedef struct vram_report {
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
-  uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
+  uint64_t before_category_bytes[VRAM_CATEGORY_COUNT];     /* there before the first event */
   vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
@@ -239,8 +239,9 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn);
 
 /* What a communicator of NCCL is used for. */
 enum {
-  VRAM_NCCL_COLLECTIVES = 1, /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
-  VRAM_NCCL_NEIGHBOURS = 2,  /* send and receive between a rank and the next one */
+  VRAM_NCCL_COLLECTIVES =
+      1,                    /* rings and trees: all_reduce, all_gather, reduce_scatter, broadcast */
+  VRAM_NCCL_NEIGHBOURS = 2, /* send and receive between a rank and the next one */
   VRAM_NCCL_ALL_TO_ALL = 4
 };
 

@@ -158,8 +158,7 @@ static vram__tensor vram__torch_all_gather(vram__step *s, vram__tensor x, uint32
   for (i = 1; i < a; i++)
     between *= (uint64_t)x.d->v[i];
   y = vram__tensor_empty(s, vram__dims_cut(s, in.d, 0, in.d->v[0] * ranks), x.dt);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt),
-                    (uint64_t)ranks);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(y.d, y.dt), (uint64_t)ranks);
   if (a && !(x.d->v[0] == 1 && between == 1)) {
     t = vram__tensor_empty(s, vram__dims_cut(s, in.d, a, each * ranks), x.dt);
     vram__tensor_replace(s, &y, t);

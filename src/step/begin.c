@@ -190,8 +190,7 @@ static void vram__step_put_params(vram__step *s) {
     }
     if (fresh)
       vram__step_own(s, p, t->dt);
-    else if (s->replay && !s->replay->taping && s->replay->fresh == 2 &&
-             !vram__step_distributes(s))
+    else if (s->replay && !s->replay->taping && s->replay->fresh == 2 && !vram__step_distributes(s))
       s->replay->gradient[p->index] = 0; /* the wrapper has put it on the device */
     t->st = p->kind == VRAM__PARAM    ? vram__leaf_new_param(s, p, t)
             : p->kind == VRAM__BUFFER ? VRAM__OWN_BUFFERS

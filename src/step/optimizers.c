@@ -36,9 +36,10 @@
               in bf16: reduce_all_bf16; reduce_rows; reduce_columns; reduce_row_factors: what
               reduce_rows has left
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
-              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that name); of the parameter: matrix (two axes
-              or more), large (4,096 elements or more), low_precision (f16, bf16), once (the first
-              time that it is asked), projected (GaLore projects its gradient) */
+              capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that
+              name); of the parameter: matrix (two axes or more), large (4,096 elements or more),
+              low_precision (f16, bf16), once (the first time that it is asked), projected (GaLore
+              projects its gradient) */
 #include "step/optim.h"
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
