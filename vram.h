@@ -37900,8 +37900,8 @@ VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
    CONDITION  of the step: weight_decay (that is added to the gradient), first_step, fused,
               capturable, dtensor (the parameters are DTensors), denom (Adam has a list of that
               name); of the parameter: matrix (two axes or more), large (4,096 elements or more),
-   low_precision (f16, bf16), once (the first time that it is asked), projected (GaLore projects its
-   gradient) */
+              low_precision (f16, bf16), once (the first time that it is asked), projected (GaLore
+              projects its gradient) */
 
 /* A line is a statement, some that belong together, or the beginning or end of a block. */
 /* clang-format off */
