@@ -41236,9 +41236,10 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
 
 /* A part of the setup has ended. */
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
-  vram_phase_report *r = s->setup + which;
+  vram_phase_report *r;
   if (!s->setup || s->failed)
     return;
+  r = s->setup + which;
   r->requested_bytes = s->count.requested;
   r->requested_peak_bytes =
       s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
@@ -51422,8 +51423,8 @@ static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *par
   vram__step *const s = r->s;
   uint32_t i;
   for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * i];
-    const uint32_t id = part->gradient[2 * i + 1];
+    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
+    const uint32_t id = part->gradient[2 * (size_t)i + 1];
     uint32_t j;
     if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
       continue;
@@ -51693,8 +51694,8 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
   v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
   v.fwd_sends = slots;
   v.fwd_recvs = slots + v.most;
-  v.bwd_recvs = slots + 2 * v.most;
-  v.bwd_sends = slots + 3 * v.most;
+  v.bwd_recvs = slots + 2 * (size_t)v.most;
+  v.bwd_sends = slots + 3 * (size_t)v.most;
   v.sent = 0;
   for (; f < warm && !r->s->failed; f++) {
     vram__pipe_1f1b_forward(r, &v, f);
@@ -53072,7 +53073,8 @@ VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_
 }
 
 #define VRAM__DS3_EACH(d, n, k)                                                                    \
-  for (k = vram__ds3_next(d, n, 0); k != VRAM__DS_NONE; k = vram__ds3_next(d, n, k + 1))
+  for ((k) = vram__ds3_next((d), (n), 0); (k) != VRAM__DS_NONE;                                    \
+       (k) = vram__ds3_next((d), (n), (k) + 1))
 
 static int vram__ds3_has_params(const vram__ds3 *d, const vram_node *n) {
   return vram__ds3_next(d, n, 0) != VRAM__DS_NONE;

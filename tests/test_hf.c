@@ -641,7 +641,7 @@ static void images(void) {
 
 static void unwritten(void) {
   static char small[16];
-  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0, 0};
+  const vram_hf_sizes sizes = {0, 0, 0, VRAM_HF_NO_CACHE, 0, 0, 0, 0, 0};
   vram_sink sink = {text_add, NULL};
   EQUAL(write_text("{\"model_type\":\"codegen\"}", 0), VRAM_ERR_UNSUPPORTED);
   TEXT(error.text, "no lines of the text form are known of model_type codegen");

@@ -502,8 +502,8 @@ static void test_beside(void) {
   const uint64_t low = UINT64_C(10) * 1536 * 1536, mib = 1048576;
   /* stacks, registers and shared memory, the driver; ggml's code, cuBLAS's, graphs, a step of the
      pool, the workspace */
-  const uint64_t high = UINT64_C(10) * 1536 * 2048 + 10 * 524288 + 31195136 + 9 * mib + 97 * mib +
-                        31326208 + 64 * mib + 2 * mib + 4 * mib;
+  const uint64_t high = UINT64_C(10) * 1536 * 2048 + UINT64_C(10) * 524288 + 31195136 + 9 * mib +
+                        97 * mib + 31326208 + 64 * mib + 2 * mib + 4 * mib;
   vram_llama_report r = beside("q4_K", 512, 2, &ten);
   EQUAL(r.beside[0].lower, low + UINT64_C(512) * 512 * 9 / 8);
   EQUAL(r.beside[0].expected,

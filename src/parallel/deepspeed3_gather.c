@@ -16,7 +16,8 @@ VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_
 }
 
 #define VRAM__DS3_EACH(d, n, k)                                                                    \
-  for (k = vram__ds3_next(d, n, 0); k != VRAM__DS_NONE; k = vram__ds3_next(d, n, k + 1))
+  for ((k) = vram__ds3_next((d), (n), 0); (k) != VRAM__DS_NONE;                                    \
+       (k) = vram__ds3_next((d), (n), (k) + 1))
 
 static int vram__ds3_has_params(const vram__ds3 *d, const vram_node *n) {
   return vram__ds3_next(d, n, 0) != VRAM__DS_NONE;

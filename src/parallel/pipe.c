@@ -167,8 +167,8 @@ static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *par
   vram__step *const s = r->s;
   uint32_t i;
   for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * i];
-    const uint32_t id = part->gradient[2 * i + 1];
+    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
+    const uint32_t id = part->gradient[2 * (size_t)i + 1];
     uint32_t j;
     if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
       continue;
@@ -438,8 +438,8 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
   v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
   v.fwd_sends = slots;
   v.fwd_recvs = slots + v.most;
-  v.bwd_recvs = slots + 2 * v.most;
-  v.bwd_sends = slots + 3 * v.most;
+  v.bwd_recvs = slots + 2 * (size_t)v.most;
+  v.bwd_sends = slots + 3 * (size_t)v.most;
   v.sent = 0;
   for (; f < warm && !r->s->failed; f++) {
     vram__pipe_1f1b_forward(r, &v, f);

@@ -39,9 +39,10 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
 
 /* A part of the setup has ended. */
 VRAM__FN void vram__setup_end(vram__step *s, vram_setup which) {
-  vram_phase_report *r = s->setup + which;
+  vram_phase_report *r;
   if (!s->setup || s->failed)
     return;
+  r = s->setup + which;
   r->requested_bytes = s->count.requested;
   r->requested_peak_bytes =
       s->count.phase_peak > s->count.requested ? s->count.phase_peak : s->count.requested;
