@@ -65,7 +65,7 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
     b.upper +=
-        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+        (ranks > VRAM__NCCL_NODE ? UINT64_C(1) * l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
                                  : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
         (l->nvls ? l->most : 0) * sharp;
   }
