@@ -44410,14 +44410,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   vram__memory_zero(&none, sizeof none);
   if (!o)
     o = &none;
-  s.count.live = NULL;
-  s.count.live_cap = 0;
-  s.count.stop_at = 0;
-  s.replay = NULL;
-  s.cuts = NULL;
-  s.caches = NULL;
-  s.pipe = NULL;
-  s.problem_node = NULL;
+  vram__memory_zero(&s, sizeof s);
   s.problem = vram__step_misuse(g, o, &r);
   if (!s.problem && vram__pipe_is(o))
     r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
@@ -44448,10 +44441,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.event = NULL;
   silent.nodes = NULL;
   silent.replay = NULL;
-  s.replay = NULL;
-  s.cuts = NULL;
-  s.caches = NULL;
-  s.pipe = NULL;
+  vram__memory_zero(&s, sizeof s);
   if (vram__step_misuse(g, &silent, &r))
     return r;
   if (vram__pipe_is(&silent) &&
@@ -54098,7 +54088,7 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
     b.upper +=
-        (ranks > VRAM__NCCL_NODE ? l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
+        (ranks > VRAM__NCCL_NODE ? UINT64_C(1) * l->most * VRAM__NCCL_OTHERS * VRAM__NCCL_PAIR_MOST
                                  : l->most * vram__nccl_least(ranks - 1, 4) * VRAM__NCCL_PAIR) +
         (l->nvls ? l->most : 0) * sharp;
   }
@@ -58700,6 +58690,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
   t.g = g;
   vram__memory_zero(&t.c, sizeof t.c);
+  vram__memory_zero(&t.s, sizeof t.s);
   result = vram__cuts_layout(&t, scratch, scratch_bytes);
   if (result)
     return vram__error_begin(err, result, 0, vram_result_text(result));

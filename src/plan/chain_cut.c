@@ -366,6 +366,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
   t.g = g;
   vram__memory_zero(&t.c, sizeof t.c);
+  vram__memory_zero(&t.s, sizeof t.s);
   result = vram__cuts_layout(&t, scratch, scratch_bytes);
   if (result)
     return vram__error_begin(err, result, 0, vram_result_text(result));

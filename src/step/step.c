@@ -673,14 +673,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   vram__memory_zero(&none, sizeof none);
   if (!o)
     o = &none;
-  s.count.live = NULL;
-  s.count.live_cap = 0;
-  s.count.stop_at = 0;
-  s.replay = NULL;
-  s.cuts = NULL;
-  s.caches = NULL;
-  s.pipe = NULL;
-  s.problem_node = NULL;
+  vram__memory_zero(&s, sizeof s);
   s.problem = vram__step_misuse(g, o, &r);
   if (!s.problem && vram__pipe_is(o))
     r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
@@ -711,10 +704,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.event = NULL;
   silent.nodes = NULL;
   silent.replay = NULL;
-  s.replay = NULL;
-  s.cuts = NULL;
-  s.caches = NULL;
-  s.pipe = NULL;
+  vram__memory_zero(&s, sizeof s);
   if (vram__step_misuse(g, &silent, &r))
     return r;
   if (vram__pipe_is(&silent) &&
