@@ -298,7 +298,7 @@ static void options(void) {
     {"fit -", "vram: no budget (expected --budget SIZE or --gpu NAME)"},
     {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
     {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},
-    {"fit - --csv", "vram: not an option of this command '--csv' (expected vram fit -h)"},
+    {"fit - --csv", "vram: an option of --parallel auto: '--csv'"},
     {"fit - --solve depth",
      "vram: nothing to solve for 'depth' (expected batch, dim:NAME, lora or segments)"},
     {"fit - --solve dim:",

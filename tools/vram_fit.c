@@ -327,6 +327,8 @@ int fit_command(int argc, char **argv) {
   status = job_arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
+  if (j.csv && !j.every_way)
+    return cmd_bad("an option of --parallel auto:", "--csv", NULL);
   if (!j.has_budget)
     return cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
   if (j.rank && !j.lora)
@@ -338,8 +340,6 @@ int fit_command(int argc, char **argv) {
                    j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
   if (j.generate)
     return generate_fit(&j);
-  if (j.csv && !j.every_way)
-    return cmd_bad("an option of --parallel auto:", "--csv", NULL);
   status = model_read(j.model, &j, &text, &len);
   if (status)
     return status;
