@@ -50647,7 +50647,7 @@ static void vram__part_groups(vram__part_player *y, uint32_t from) {
   vram__grad_fn *f;
   uint32_t at, i, n = 0;
   for (at = from; at; at = vram__grad_fn_at(t, at)->prev)
-    n += vram__grad_fn_at(t, at)->flag >> 1 & 1;
+    n += (vram__grad_fn_at(t, at)->flag & 2u) != 0;
   m->group = (vram__part_group *)vram__memory_take(t->mem, &t->used, t->cap,
                                                    (n + UINT64_C(1)) * sizeof *m->group);
   m->ngroup = 0;
