@@ -44689,6 +44689,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_OFFLOAD
 };
 
+#define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
+
 #define VRAM__SPEC_OF(strategy) (1u << (strategy))
 #define VRAM__SPEC_OF_DDP                                                                          \
   (VRAM__SPEC_OF(VRAM_WRAPPER_DDP) | VRAM__SPEC_OF(VRAM_WRAPPER_ZERO1) |                           \
@@ -44908,7 +44910,7 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     *(uint8_t *)at = (uint8_t)n;
     break;
   case VRAM__SPEC_COUNT:
-    if (!vram__spec_count(w, 1 << 20, &n))
+    if (!vram__spec_count(w, VRAM__SPEC_MOST, &n))
       return "a count";
     *(uint32_t *)at = (uint32_t)n;
     break;
@@ -45028,12 +45030,12 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
   shards = size;
   if (*strategy == VRAM__SPEC_HSDP) {
-    if (**at != 'x' || !vram__spec_count(size, 1 << 20, &a) || !a)
+    if (**at != 'x' || !vram__spec_count(size, VRAM__SPEC_MOST, &a) || !a)
       return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
     ++*at;
     shards = vram__spec_words(at, ",+");
   }
-  if (!vram__spec_count(shards, 1 << 20, &b) || !b)
+  if (!vram__spec_count(shards, VRAM__SPEC_MOST, &b) || !b)
     return vram__spec_bad(s, VRAM_ERR_VALUE, "a number of ranks:", shards, "1 to 1048576");
   wrong = vram__spec_size_set(p, *strategy, a, b);
   return wrong ? vram__spec_bad(s, VRAM_ERR_VALUE, wrong, name, NULL) : VRAM_OK;
