@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares generations of config.json files with what transformers' generate() took: truth_generate.py FOLDER.
+"""Compares generations of config.json files with what transformers' generate() took: make truth
+usage: truth_generate.py [TRUTH_DIR]
 
-FOLDER has generate.jsonl: for each run the requested bytes before and behind every forward pass, and its peaks of requested, allocated
+TRUTH_DIR has generate.jsonl: for each run the requested bytes before and behind every forward pass, and its peaks of requested, allocated
 and reserved bytes. The configs are tests/golden/generate/MODEL.json; the file does not have them: that of deepseek_v3 follows from
 the figures (parameters, bytes of buffers, of the cache of a token, of the logits, and what one sequence more adds to the peak of a step).
 """
@@ -10,6 +11,7 @@ import json, os, re, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VRAM = os.path.join(HERE, "..", "vram")
+TRUTH = os.path.join(HERE, "..", "..", "shared", "data", "truth")
 CONFIGS = os.path.join(HERE, "..", "tests", "golden", "generate")
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 MORE = 4  # tokens that were asked for beyond those that were measured: a static cache has room for them
@@ -51,7 +53,7 @@ def compared(row):
 
 
 def main():
-    path = os.path.join(sys.argv[1], "generate.jsonl")
+    path = os.path.join(sys.argv[1] if len(sys.argv) > 1 else TRUTH, "generate.jsonl")
     if not os.path.exists(path):
         print(f"SKIP generations: no {path}")
         return
