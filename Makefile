@@ -201,8 +201,8 @@ truth: vram
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/truth_finetune.py $(TRUTH)
 	python3 tools/truth_generate.py $(TRUTH)
-	python3 tools/truth_parallel.py $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
+	python3 tools/truth_parallel.py $(TRUTH)
 
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
 net-report:
