@@ -44619,6 +44619,13 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
 
 /* >>parallel    what wrappers of torch.distributed do around a step */
 
+/* wrapper.c */
+VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
+
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
@@ -47060,15 +47067,6 @@ static uint8_t vram__ddp_category(const vram__step *s) {
   return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
 }
 
-static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint8_t old = s->cat;
-  uint32_t slot;
-  s->cat = cat;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old;
-  return slot;
-}
-
 /* The gradient of parameter i lies in its bucket from now on. */
 static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
@@ -47087,7 +47085,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
   uint32_t k, i;
   for (k = 0; k < d->nbucket && !s->failed; k++) {
-    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    d->bucket[k].slot = vram__buffer_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
@@ -47110,8 +47108,8 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
-  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
@@ -47168,7 +47166,8 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
   for (k = 0; k < c.count && !s->failed; k++) {
     vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] =
+        c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -47186,7 +47185,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
   if (hook == b->dtype)
     return;
-  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
+  slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
 }
@@ -47309,10 +47308,10 @@ static void vram__ddp_verify(vram__step *s) {
   }
   for (i = 0; i < d->n; i++)
     numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
-  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  own = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
-    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
-  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+    slot[k] = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__buffer_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
   vram__slot_release(s, sizes);
   for (k = 0; k < world; k++)
     vram__slot_release(s, slot[k]);
@@ -47324,7 +47323,7 @@ static void vram__ddp_verify(vram__step *s) {
 static void vram__ddp_make_map(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const uint32_t old = d->map;
-  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  d->map = vram__buffer_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
   vram__slot_release(s, old);
 }
 
@@ -47344,16 +47343,6 @@ static void vram__ddp_construct(vram__step *s) {
   s->leaf.accumulated = vram__ddp_accumulated;
 }
 
-/* Something of the wrapper's that was there before the step. */
-static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
-  const int64_t size = (int64_t)bytes;
-  const vram__tensor t =
-      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
-  if (t.st)
-    vram__slot_at(s, t.st)->block = block;
-  return t.st;
-}
-
 static void vram__ddp_restore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
@@ -47368,9 +47357,9 @@ static void vram__ddp_restore(vram__step *s) {
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
-        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+        vram__buffer_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
   if (d->map)
-    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+    d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
     if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);
@@ -48010,8 +47999,6 @@ VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
-VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
-VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
@@ -48037,29 +48024,6 @@ static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
   return vram__div_up_u64(bytes, 2048 * each);
 }
 
-/* ---- memory */
-
-VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
-  const uint8_t old_cat = s->cat, old_stream = s->stream;
-  uint32_t slot;
-  s->cat = cat;
-  s->stream = stream;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old_cat;
-  s->stream = old_stream;
-  return slot;
-}
-
-VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
-  vram__slot_release(s, *slot);
-  *slot = 0;
-}
-
-static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
-  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
-  vram__fsdp_free(s, &slot);
-}
-
 /* ---- gathering */
 
 /* Ranks that hold the group's parameters now. */
@@ -48080,13 +48044,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
-                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
+                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
-      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                               VRAM__FSDP_GATHER);
-      vram__fsdp_free(s, &stored);
+      f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                                    VRAM__FSDP_GATHER);
+      vram__buffer_free(s, &stored);
     }
   }
   return 0;
@@ -48118,12 +48082,12 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
-  vram__fsdp_free(s, &flat);
+  vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
@@ -48145,7 +48109,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
   for (blocks = 0, i = g->first; i < g->end; i++)
     blocks += vram__fsdp_blocks(
         vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
-  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+  vram__buffer_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
 }
 
 /* FSDPParamGroup.wait_for_unshard */
@@ -48156,31 +48120,31 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   if (!g->gathered || d->flat)
     return;
   if (g->training == VRAM__FSDP_FORWARD)
-    vram__fsdp_free(s, &d->kept);
+    vram__buffer_free(s, &d->kept);
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
       uint32_t before = cast;
-      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
-      vram__fsdp_free(s, &before);
+      cast = vram__buffer_new_on(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__buffer_free(s, &before);
     }
     if (!f->whole)
-      f->whole =
-          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      f->whole = vram__buffer_new_on(s, f->padded * d->shards * vram__fsdp_item(d, f),
+                                     VRAM_CATEGORY_PARAMS, 0);
   }
-  vram__fsdp_free(s, &cast);
+  vram__buffer_free(s, &cast);
   if (ranks > 1)
     vram__fsdp_split_table(s, g);
   else
     g->gathered = 0;
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
   if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
-    vram__fsdp_free(s, &g->gathered);
+    vram__buffer_free(s, &g->gathered);
 }
 
 /* FSDPParamGroup.reshard */
@@ -48198,9 +48162,9 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
-      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
-                               VRAM_CATEGORY_PARAMS, 0);
-    vram__fsdp_free(s, &f->whole);
+      f->post = vram__buffer_new_on(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                                    VRAM_CATEGORY_PARAMS, 0);
+    vram__buffer_free(s, &f->whole);
   }
   g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
 }
@@ -48409,7 +48373,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__fsdp_free(s, &d->kept);
+  vram__buffer_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
 }
 
@@ -48501,16 +48465,16 @@ static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint3
     simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
   }
   if (simple)
-    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+    vram__buffer_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
   for (i = g->first; i < g->end && !simple; i++) {
     const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
     const uint64_t whole = d->param[i].padded * d->shards;
     if (l && whole != l->d->numel)
-      d->param[i].post =
-          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+      d->param[i].post = vram__buffer_new_on(s, whole * vram__dtype_size(l->grad.dt),
+                                             VRAM_CATEGORY_TEMPORARIES, 0);
   }
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* foreach_reduce: n gradients, of so many elements on this rank */
@@ -48522,7 +48486,7 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint8_t last = vram__fsdp_last_stream(d, stored);
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
-  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  d->input = vram__buffer_new_on(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
   vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
     vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
@@ -48532,20 +48496,21 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
       l->let_go = d->param[i].had = 1;
     }
   }
-  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  grad = out = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
   if (d->shards > 1)
     vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
   if (d->copies > 1)
     vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
-    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    grad =
+        vram__buffer_new_on(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)
       g->reduced = out;
     else
-      vram__fsdp_free(s, &out);
+      vram__buffer_free(s, &out);
   }
   if (d->offload || g->grad) /* on the host, or added to what is there */
-    vram__fsdp_free(s, &grad);
+    vram__buffer_free(s, &grad);
   else {
     g->grad = grad;
     g->grad_bytes = elements * vram__dtype_size(stored);
@@ -48566,7 +48531,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     return;
   }
   vram__fsdp_reshard(s, g);
-  vram__fsdp_free(s, &d->input);
+  vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
     const vram__fsdp_param *f = d->param + i;
     if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
@@ -48577,7 +48542,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   }
   if (!n)
     return;
-  vram__fsdp_free(s, &g->reduced);
+  vram__buffer_free(s, &g->reduced);
   vram__fsdp_reduce(s, g, n, elements, blocks);
 }
 
@@ -48598,12 +48563,12 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
     d->group[k].training = VRAM__FSDP_IDLE;
   }
   for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__fsdp_free(s, &d->group[k].reduced);
-    vram__fsdp_free(s, &d->group[k].gathered);
+    vram__buffer_free(s, &d->group[k].reduced);
+    vram__buffer_free(s, &d->group[k].gathered);
     d->group[k].at = 0;
   }
-  vram__fsdp_free(s, &d->kept);
-  vram__fsdp_free(s, &d->input);
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
   s->dtype = d->dtype;
 }
 
@@ -48616,7 +48581,7 @@ VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
     const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->last)
-      vram__fsdp_free(s, &d->group[f->group].grad);
+      vram__buffer_free(s, &d->group[f->group].grad);
   }
 }
 
@@ -48954,12 +48919,13 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
-    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    f->shard =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
     if (d->offload)
-      vram__fsdp_free(s, &f->shard);
+      vram__buffer_free(s, &f->shard);
   }
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].whole);
+    vram__buffer_free(s, &d->param[i].whole);
 }
 
 /* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
@@ -48973,14 +48939,15 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
-    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    f->shard =
+        vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
-      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
-                     0);
+      vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                          VRAM_CATEGORY_BUFFERS, 0);
     }
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
@@ -48988,8 +48955,9 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
       continue;
     s->node = f->p->node;
     old = f->shard;
-    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
-    vram__fsdp_free(s, &old);
+    f->shard =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__buffer_free(s, &old);
   }
 }
 
@@ -49014,17 +48982,13 @@ static void vram__fsdp_restore(vram__step *s) {
   d->nhook = d->norder = d->kept = d->input = 0;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
-    const int64_t bytes = (int64_t)g->grad_bytes;
     g->state = g->training = 0;
     g->gathered = g->grad = g->reduced = g->at = 0;
-    if (!bytes)
+    if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
-    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
-                                           VRAM_CATEGORY_GRADIENTS)
-                  .st;
+    g->grad = vram__buffer_existing(s, g->grad_bytes, VRAM_CATEGORY_GRADIENTS, g->grad_block);
     s->stream = 0;
-    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
   }
 }
 
@@ -49184,11 +49148,12 @@ static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
-  uint32_t chunk = vram__fsdp_new(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  uint32_t chunk =
+      vram__buffer_new_on(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
   if (mine >= part)
     return;
-  vram__fsdp_new(s, part * item, VRAM_CATEGORY_PARAMS, 0);
-  vram__fsdp_free(s, &chunk);
+  vram__buffer_new_on(s, part * item, VRAM_CATEGORY_PARAMS, 0);
+  vram__buffer_free(s, &chunk);
 }
 
 /* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
@@ -49201,14 +49166,14 @@ static void vram__fsdp1_construct(vram__step *s) {
     uint32_t flat;
     if (g->first == g->end)
       continue;
-    flat = vram__fsdp_new(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
-                          VRAM_CATEGORY_PARAMS, 0);
+    flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
+                               VRAM_CATEGORY_PARAMS, 0);
     if (d->shards > 1) {
       vram__fsdp1_get_shard(s, g);
-      vram__fsdp_free(s, &flat);
+      vram__buffer_free(s, &flat);
     }
     for (i = g->end; i-- > g->first;)
-      vram__fsdp_free(s, &d->param[i].whole);
+      vram__buffer_free(s, &d->param[i].whole);
   }
   s->leaf.accumulated = vram__fsdp1_accumulated;
 }
@@ -49220,17 +49185,13 @@ static void vram__fsdp1_restore(vram__step *s) {
   s->leaf.accumulated = vram__fsdp1_accumulated;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
-    const int64_t bytes = (int64_t)g->grad_bytes;
     g->state = g->training = 0;
     g->gathered = g->grad = g->at = 0;
-    if (!bytes)
+    if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;
-    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
-                                           VRAM_CATEGORY_GRADIENTS)
-                  .st;
+    g->grad = vram__buffer_existing(s, g->grad_bytes, VRAM_CATEGORY_GRADIENTS, g->grad_block);
     s->stream = 0;
-    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
   }
 }
 
@@ -49241,17 +49202,17 @@ VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t low = 0;
   if (d->mp && d->mp != vram__fsdp1_stored(d, g))
-    low = vram__fsdp_new(s, g->numel / d->shards * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                         VRAM__FSDP1_PRE_UNSHARD);
+    low = vram__buffer_new_on(s, g->numel / d->shards * vram__fsdp1_item(d, g),
+                              VRAM_CATEGORY_PARAMS, VRAM__FSDP1_PRE_UNSHARD);
   if (d->shards > 1)
-    g->gathered = vram__fsdp_new(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                                 VRAM__FSDP1_UNSHARD);
-  vram__fsdp_free(s, &low);
+    g->gathered = vram__buffer_new_on(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                                      VRAM__FSDP1_UNSHARD);
+  vram__buffer_free(s, &low);
   g->state = VRAM__FSDP_WHOLE;
 }
 
 VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g) {
-  vram__fsdp_free(s, &g->gathered);
+  vram__buffer_free(s, &g->gathered);
   g->state = VRAM__FSDP_SHARDED;
 }
 
@@ -49294,21 +49255,21 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
   const uint64_t part = g->numel / d->shards;
   uint32_t cast = 0, low = 0, padded = 0;
   if (dt != own)
-    cast = vram__fsdp_new(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                          VRAM__FSDP1_REDUCE);
+    cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                               VRAM__FSDP1_REDUCE);
   if (g->bare != g->numel)
-    padded = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                            VRAM__FSDP1_REDUCE);
-  g->grad =
-      vram__fsdp_new(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
+    padded = vram__buffer_new_on(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                                 VRAM__FSDP1_REDUCE);
+  g->grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                                VRAM__FSDP1_REDUCE);
   if (dt != stored) {
     low = g->grad;
-    g->grad = vram__fsdp_new(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
-                             VRAM__FSDP1_REDUCE);
+    g->grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                                  VRAM__FSDP1_REDUCE);
   }
-  vram__fsdp_free(s, &low);
-  vram__fsdp_free(s, &padded);
-  vram__fsdp_free(s, &cast);
+  vram__buffer_free(s, &low);
+  vram__buffer_free(s, &padded);
+  vram__buffer_free(s, &cast);
   d->late = flat;
 }
 
@@ -49317,9 +49278,9 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
   uint32_t flat;
-  vram__fsdp_free(s, &d->late);
-  flat = vram__fsdp_new(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
-                        VRAM__FSDP1_UNSHARD);
+  vram__buffer_free(s, &d->late);
+  flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
+                             VRAM__FSDP1_UNSHARD);
   vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
   g->training = VRAM__FSDP_POST_BACKWARD;
   vram__fsdp1_reshard(s, g);
@@ -49355,9 +49316,9 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
 static void vram__fsdp1_optimizing(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  vram__fsdp_free(s, &d->late);
+  vram__buffer_free(s, &d->late);
   for (i = 0; i < d->nparam; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* One flat shard of each group. */
@@ -49383,7 +49344,7 @@ static void vram__fsdp1_forget(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
   for (k = 0; k < d->ngroup; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+    vram__buffer_free(s, &d->group[k].grad);
 }
 
 static void vram__fsdp1_zero_grad(vram__step *s) {
@@ -49434,6 +49395,45 @@ VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w) {
 }
 
 /* >>parallel/wrapper    which wrapper does what, and when */
+
+/* A buffer of the wrapper's own: its slot. */
+VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old = s->stream;
+  uint32_t slot;
+  s->stream = stream;
+  slot = vram__buffer_new(s, bytes, cat);
+  s->stream = old;
+  return slot;
+}
+
+VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes) {
+  vram__slot_release(s, vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES));
+}
+
+/* One that was there before the step; block: of the replay. */
+VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat,
+                                        uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const uint32_t slot =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (slot && s->replay)
+    vram__slot_at(s, slot)->block = block;
+  return slot;
+}
 
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
@@ -52196,9 +52196,6 @@ typedef struct vram__ds {
 static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
 
 /* deepspeed.c */
-VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
-VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
@@ -52220,6 +52217,7 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
                                 uint64_t numel);
 VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);
@@ -52231,41 +52229,15 @@ VRAM__FN void vram__ds_optimized(vram__step *s);
 
 /* ---- memory */
 
-VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint8_t old = s->cat;
-  uint32_t slot;
-  s->cat = cat;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old;
-  return slot;
-}
-
-VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
-  if (*slot)
-    vram__slot_release(s, *slot);
-  *slot = 0;
-}
-
-VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
-  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_free(s, &slot);
-}
-
 /* What lasts is made. */
 static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
   k->bytes = bytes;
-  k->slot = vram__ds_new(s, bytes, cat);
+  k->slot = vram__buffer_new(s, bytes, cat);
 }
 
 /* It was made before this step. */
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
-  const int64_t size = (int64_t)k->bytes;
-  k->slot = 0;
-  if (!k->bytes)
-    return;
-  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
-  if (s->replay && k->slot)
-    vram__slot_at(s, k->slot)->block = k->block;
+  k->slot = k->bytes ? vram__buffer_existing(s, k->bytes, cat, k->block) : 0;
 }
 
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
@@ -52406,12 +52378,13 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   uint32_t n = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
-      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+      slot[n++] = vram__buffer_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
     else if (p->kind == VRAM__FROZEN)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                       VRAM_CATEGORY_BUFFERS);
 }
 
 /* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
@@ -52420,7 +52393,7 @@ static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
   const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
   uint32_t i, zeros = 0, copy;
   if (pad)
-    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+    zeros = vram__buffer_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
   if (d->nparam > 1 || pad)
     vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
   else { /* a single tensor is not copied */
@@ -52428,18 +52401,18 @@ static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
     d->flat.bytes = d->numel * each;
     slot[0] = 0;
   }
-  vram__ds_free(s, &zeros);
+  vram__buffer_free(s, &zeros);
   for (i = 0; i < d->nparam; i++)
-    vram__ds_free(s, slot + i);
-  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_free(s, slot + i);
+  copy = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
   if (d->offload)
-    vram__ds_free(s, &copy);
+    vram__buffer_free(s, &copy);
   else if (each == 4) {
     d->master.slot = copy;
     d->master.bytes = d->part * 4;
   } else {
     vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_free(s, &copy);
+    vram__buffer_free(s, &copy);
   }
 }
 
@@ -52456,7 +52429,7 @@ static void vram__ds_construct(vram__step *s) {
       most = d->param[i].numel > most ? d->param[i].numel : most;
     vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
   } else /* initialize_optimizer_states */
-    vram__ds_briefly(s, d->part * 4);
+    vram__buffer_briefly(s, d->part * 4);
   vram__ds_begin(s);
 }
 
@@ -52571,7 +52544,7 @@ static void vram__ds_setup_buckets(vram__step *s) {
   if (d->ready)
     return;
   for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
-    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+    d->bucket[i] = vram__buffer_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
   d->at = 0;
   d->ready = 1;
 }
@@ -52601,7 +52574,7 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   const uint8_t stream = s->stream;
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
-    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+    vram__buffer_briefly(s, x->numel * vram__dtype_size(d->dtype));
   else /* flatten gives a single one back */
     vram__ds_used(d);
   s->stream = stream;
@@ -52674,7 +52647,7 @@ static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
     vram__ds_offload_gradient(s, f);
   else if (!d->grads_in)
     d->grads_in =
-        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+        vram__buffer_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
   s->stream = stream;
   if (!d->offload)
     vram__ds_let_go(s, f);
@@ -52736,8 +52709,8 @@ static void vram__ds_gradients_list(vram__step *s) {
   if (d->mine_end == d->part)
     return;
   d->nlist++;
-  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
-                        VRAM_CATEGORY_GRADIENTS);
+  d->pad = vram__buffer_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                            VRAM_CATEGORY_GRADIENTS);
 }
 
 /* reduce_gradients and independent_gradient_partition_epilogue */
@@ -52755,14 +52728,14 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < 2; i++) {
     if (d->used[i])
       vram__undone_add(s, d->bucket[i]);
-    vram__ds_free(s, &d->bucket[i]);
+    vram__buffer_free(s, &d->bucket[i]);
     d->used[i] = 0;
   }
   d->ready = 0;
   if (!d->grads)
     d->grads = d->grads_in;
   else
-    vram__ds_free(s, &d->grads_in);
+    vram__buffer_free(s, &d->grads_in);
   d->grads_in = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
@@ -52783,15 +52756,15 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
     text += gone;
     slot = x->slot + (*text - 'a');
     if (gone) {
-      vram__ds_free(s, slot);
+      vram__buffer_free(s, slot);
       continue;
     }
     text++;
-    *slot = vram__ds_new(s,
-                         *text == 'e'   ? x->each
-                         : *text == 'n' ? x->norm
-                                        : (uint64_t)(*text - '0'),
-                         VRAM_CATEGORY_TEMPORARIES);
+    *slot = vram__buffer_new(s,
+                             *text == 'e'   ? x->each
+                             : *text == 'n' ? x->norm
+                                            : (uint64_t)(*text - '0'),
+                             VRAM_CATEGORY_TEMPORARIES);
   }
 }
 
@@ -52818,10 +52791,10 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
 
 /* vector_norm(g.to(float64)) */
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
-  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
-  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  uint32_t copy = vram__buffer_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__buffer_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
   vram__ds_reduction(s, numel, VRAM_F64, 8);
-  vram__ds_free(s, &copy);
+  vram__buffer_free(s, &copy);
   return norm;
 }
 
@@ -52855,27 +52828,32 @@ static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
   vram__ds_say(s, x, "a1 -z b1 -a-b");
 }
 
+/* The sum of n norms' squares, c: they are stacked in f64. */
+VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n) {
+  uint32_t stack = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  uint32_t squares = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  vram__buffer_free(s, &stack);
+  vram__ds_say(s, x, "c8");
+  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__buffer_free(s, &squares);
+}
+
 /* get_grad_norm_direct; the norm is e. */
 static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
   vram__ds *d = vram__ds_of(s);
-  uint32_t i, n = 0, stack, squares;
+  uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].mine)
       d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
   if (!n) {
     vram__ds_say(s, x, "d4");
   } else {
-    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-    vram__ds_free(s, &stack);
-    vram__ds_say(s, x, "c8");
-    vram__ds_reduction(s, n, VRAM_F64, 8);
-    vram__ds_free(s, &squares);
+    vram__ds_squares(s, x, n);
     vram__ds_say(s, x, "d4 -c");
   }
   vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
   while (n)
-    vram__ds_free(s, d->norms + --n);
+    vram__buffer_free(s, d->norms + --n);
 }
 
 /* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
@@ -52897,21 +52875,21 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
   const uint32_t each = vram__dtype_size(d->dtype);
   uint32_t flat = 0, single, i;
   if (d->nlist > 1)
-    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+    flat = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
   single = flat;
   if (each < 4) {
-    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
-    vram__ds_free(s, &flat);
+    single = vram__buffer_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__buffer_free(s, &flat);
   }
   if (single || !d->grads) {
-    vram__ds_free(s, &d->grads);
+    vram__buffer_free(s, &d->grads);
   } else { /* it is the gradients themselves */
     single = d->grads;
     d->grads = 0;
   }
   for (i = 0; i < d->nparam; i++)
     vram__ds_let_go(s, d->param + i);
-  vram__ds_free(s, &d->pad);
+  vram__buffer_free(s, &d->pad);
   return single;
 }
 
@@ -52921,7 +52899,7 @@ static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
   uint32_t i;
   vram__ds_say(s, x, "a1 -a b4 -b");
   for (i = 0; i < d->nparam; i++)
-    vram__ds_free(s, d->norms + i);
+    vram__buffer_free(s, d->norms + i);
 }
 
 VRAM__FN void vram__ds_optimizing(vram__step *s) {
@@ -52940,7 +52918,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   d->scaled = x.slot['m' - 'a'];
   d->norm_before = d->norm.slot;
   d->norm.bytes = 4;
-  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->norm.slot = vram__buffer_new(s, 4, VRAM_CATEGORY_OTHER);
   d->single = vram__ds_single_gradient(s);
   vram__ds_clip(s, &x);
 }
@@ -52953,9 +52931,9 @@ VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
                     d->ranks);
-  vram__ds_free(s, &d->single);
-  vram__ds_free(s, &d->scaled);
-  vram__ds_free(s, &d->norm_before);
+  vram__buffer_free(s, &d->single);
+  vram__buffer_free(s, &d->scaled);
+  vram__buffer_free(s, &d->norm_before);
   s->r->optimizer_bytes += d->master.bytes;
 }
 
@@ -52972,7 +52950,7 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   vram__ds_overflow(s, &x, d->dtype, f->numel);
   vram__ds_say(s, &x, "-j");
   if (d->dtype != VRAM_F32)
-    vram__ds_briefly(s, 4 * part);
+    vram__buffer_briefly(s, 4 * part);
   vram__ds_let_go(s, f);
 }
 
@@ -53091,12 +53069,8 @@ static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *l
 static uint8_t vram__ds3_stream(const vram__ds3 *d) { return d->ds.overlap ? 1 : 0; }
 
 static uint32_t vram__ds3_new(vram__step *s, uint64_t elements, uint8_t stream) {
-  const uint8_t old = s->stream;
-  uint32_t slot;
-  s->stream = stream;
-  slot = vram__ds_new(s, elements * vram__dtype_size(vram__ds_of(s)->dtype), VRAM_CATEGORY_PARAMS);
-  s->stream = old;
-  return slot;
+  return vram__buffer_new_on(s, elements * vram__dtype_size(vram__ds_of(s)->dtype),
+                             VRAM_CATEGORY_PARAMS, stream);
 }
 
 /* ---- all_gather_coalesced, of n parameters of d->list */
@@ -53107,7 +53081,7 @@ static void vram__ds3_upload(vram__step *s, uint32_t n) {
   for (i = 0; i < n; i++)
     d->ds.norms[i] = vram__ds3_new(s, d->at[d->list[i]].part, vram__ds3_stream(d));
   while (n)
-    vram__ds_free(s, d->ds.norms + --n);
+    vram__buffer_free(s, d->ds.norms + --n);
 }
 
 static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
@@ -53165,7 +53139,7 @@ static void vram__ds3_wait(vram__step *s, uint32_t k) {
     vram__ds3_gather_end(s, g);
   d->at[k].gather = 0;
   if (!--g->left)
-    vram__ds_free(s, &g->flat);
+    vram__buffer_free(s, &g->flat);
 }
 
 /* __release_param */
@@ -53176,7 +53150,7 @@ VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
     return;
   if (p->stream && p->whole)
     vram__undone_add(s, p->whole);
-  vram__ds_free(s, &p->whole);
+  vram__buffer_free(s, &p->whole);
   p->available = 0;
   d->available -= d->ds.param[k].numel;
 }
@@ -53306,8 +53280,8 @@ static void vram__ds3_end(vram__step *s, const vram_node *n) {
 
 /* assert_ints_same_as_other_ranks */
 static void vram__ds3_compare_ints(vram__step *s, uint64_t count) {
-  vram__ds_briefly(s, 8);
-  vram__ds_briefly(s, 8 * count);
+  vram__buffer_briefly(s, 8);
+  vram__buffer_briefly(s, 8 * count);
 }
 
 /* reset_step: a forward pass begins. */
@@ -53423,7 +53397,7 @@ VRAM__FN void vram__ds3_leftovers(vram__step *s) {
 static uint32_t vram__ds3_each(const vram__ds3 *d) { return vram__dtype_size(d->ds.dtype); }
 
 static uint32_t vram__ds3_new_gradient(vram__step *s, uint64_t bytes) {
-  return vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  return vram__buffer_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
 }
 
 /* .grad = None of what the reduction's stream has used */
@@ -53477,7 +53451,7 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
-    vram__ds_free(s, d->list + --n);
+    vram__buffer_free(s, d->list + --n);
   return flat;
 }
 
@@ -53507,9 +53481,9 @@ static void vram__ds3_offload_gradient(vram__step *s, uint32_t k) {
     vram__ds_say(s, &x, "b8 -a c8 -b");
     d->ds.norms[k] = x.slot['c' - 'a'];
     if (d->ds.dtype != VRAM_F32)
-      vram__ds_briefly(s, 4 * real);
+      vram__buffer_briefly(s, 4 * real);
   }
-  vram__ds_free(s, &mine);
+  vram__buffer_free(s, &mine);
 }
 
 /* ---- __reduce_and_partition_ipg_grads */
@@ -53533,8 +53507,8 @@ VRAM__FN void vram__ds3_reduce(vram__step *s) {
     vram__ds3_let_go(s, d->ds.param + k);
   }
   while (n)
-    vram__ds_free(s, d->list + --n);
-  vram__ds_free(s, &flat);
+    vram__buffer_free(s, d->list + --n);
+  vram__buffer_free(s, &flat);
   s->stream = stream;
   d->ds.nmember = 0;
   d->ds.elements = 0;
@@ -53561,19 +53535,14 @@ VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l) {
 /* get_grad_norm_direct of one group; its norm, of 8 bytes, stays. */
 static uint32_t vram__ds3_group_norm(vram__step *s, vram__ds_scalars *x, uint32_t group) {
   vram__ds3 *d = vram__ds3_of(s);
-  uint32_t k, n = 0, stack, squares;
+  uint32_t k, n = 0;
   for (k = 0; k < d->ds.nparam; k++)
     if (d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group)
       d->ds.norms[n++] = vram__ds_norm(s, d->at[k].part);
-  stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-  squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_free(s, &stack);
-  vram__ds_say(s, x, "c8");
-  vram__ds_reduction(s, n, VRAM_F64, 8);
-  vram__ds_free(s, &squares);
+  vram__ds_squares(s, x, n);
   vram__ds_say(s, x, "d8 a8 g1 -a h1 i1 j4 b8 e8 -b -d-c");
   while (n)
-    vram__ds_free(s, d->ds.norms + --n);
+    vram__buffer_free(s, d->ds.norms + --n);
   vram__ds_say(s, x, "-g-h-i-j");
   k = x->slot['e' - 'a'];
   x->slot['e' - 'a'] = 0;
@@ -53605,7 +53574,7 @@ static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t gr
     flat = vram__ds3_new_gradient(s, part * vram__ds3_each(d));
   single = all ? flat : vram__ds3_new_gradient(s, part * 4);
   if (!all)
-    vram__ds_free(s, &flat);
+    vram__buffer_free(s, &flat);
   vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
   s->optim[0].numel = part;
   s->optim[0].ndim = 1;
@@ -53613,7 +53582,7 @@ static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t gr
   s->optim[0].dtype = VRAM_F32;
   s->optim[0].rank = 0;
   vram__optim_step_now(s, 1, 0);
-  vram__ds_free(s, &single);
+  vram__buffer_free(s, &single);
 }
 
 /* complete_grad_norm_calculation_for_cpu_offload: what there is of it on the device. */
@@ -53627,7 +53596,7 @@ static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
     }
   vram__ds_say(s, x, "c4 d4 -b a4 g1 -a h1 i1 j4 -g-h-i-j -d-c");
   for (k = 0; k < d->ds.nparam; k++)
-    vram__ds_free(s, d->ds.norms + k);
+    vram__buffer_free(s, d->ds.norms + k);
 }
 
 /* all_gather of parameters that persist, not on a stream of its own */
@@ -53639,7 +53608,8 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     if (!p->persists)
       continue;
     if (d->ds.ranks > 1) {
-      p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      p->whole =
+          vram__buffer_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
       vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
                         d->ds.ranks);
     }
@@ -53668,15 +53638,15 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   vram__ds3_norms(s, &x);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
-  d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
+  d->ds.norm.slot = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)
     vram__ds3_group_step(s, &x, k);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   vram__ds3_gather_persistent(s);
   vram__ds_say(s, &x, "-m");
   for (k = 0; k < d->ngroup; k++)
-    vram__ds_free(s, d->list + k);
-  vram__ds_free(s, &before);
+    vram__buffer_free(s, d->list + k);
+  vram__buffer_free(s, &before);
   s->r->optimizer_bytes += d->groups_part * 4;
 }
 
@@ -53845,7 +53815,7 @@ static void vram__ds3_begin(vram__step *s) {
 static uint32_t vram__ds3_whole(vram__step *s, uint32_t k, int padded) {
   const vram__ds3 *d = vram__ds3_of(s);
   const uint64_t numel = padded ? d->at[k].part * d->ds.ranks : d->ds.param[k].numel;
-  return vram__ds_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+  return vram__buffer_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
 }
 
 /* Module.to(device), and a shard of each parameter in its place */
@@ -53859,10 +53829,11 @@ static void vram__ds3_shard(vram__step *s) {
     d->ds.norms[k] = vram__ds3_whole(s, k, 0);
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                       VRAM_CATEGORY_BUFFERS);
   for (k = 0; k < d->ds.nparam; k++) {
-    d->list[k] = stay ? vram__ds_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
-    vram__ds_free(s, d->ds.norms + k);
+    d->list[k] = stay ? vram__buffer_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
+    vram__buffer_free(s, d->ds.norms + k);
   }
 }
 
@@ -53873,9 +53844,9 @@ static void vram__ds3_masters(vram__step *s) {
   for (i = 0; i < d->ngroup; i++) {
     const uint64_t bytes = (uint64_t)d->group_part[i] * 4;
     if (d->ds.dtype != VRAM_F32)
-      cast = vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_free(s, &cast);
+      cast = vram__buffer_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_free(s, &cast);
   }
 }
 
@@ -53888,36 +53859,37 @@ static void vram__ds3_construct(vram__step *s) {
   vram__ds3_stays(s, kept);
   vram__ds3_shard(s);
   if (kept[0].bytes)
-    vram__ds_new(s, kept[0].bytes, kept[0].cat);
-  i = vram__ds_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
-  vram__ds_new(s, kept[1].bytes, kept[1].cat);
-  vram__ds_free(s, &i);
+    vram__buffer_new(s, kept[0].bytes, kept[0].cat);
+  i = vram__buffer_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
+  vram__buffer_new(s, kept[1].bytes, kept[1].cat);
+  vram__buffer_free(s, &i);
   for (k = 0; k < d->ds.nparam; k++) /* defragment */
     if (d->ds.param[k].leaf != VRAM__DS_NONE)
-      vram__ds_free(s, d->list + k);
+      vram__buffer_free(s, d->list + k);
   if (s->replay && !s->replay->taping && kept[2].bytes)
     vram_pool_empty_cache(&s->replay->pool);
-  vram__ds_new(s, kept[2].bytes, kept[2].cat);
+  vram__buffer_new(s, kept[2].bytes, kept[2].cat);
   if (!d->ds.offload) {
     vram__ds3_masters(s);
     for (i = 0; i < d->ngroup; i++)
       most = (uint64_t)d->group_part[i] > most ? (uint64_t)d->group_part[i] : most;
   }
-  vram__ds_briefly(s, 1); /* barriers, and between them the gradient of a group */
+  vram__buffer_briefly(s, 1); /* barriers, and between them the gradient of a group */
   if (most)
-    vram__ds_briefly(s, most * 4);
-  vram__ds_briefly(s, 1);
-  vram__ds_new(s, kept[4].bytes, kept[4].cat);
-  vram__ds_new(s, kept[5].bytes, kept[5].cat);
+    vram__buffer_briefly(s, most * 4);
+  vram__buffer_briefly(s, 1);
+  vram__buffer_new(s, kept[4].bytes, kept[4].cat);
+  vram__buffer_new(s, kept[5].bytes, kept[5].cat);
   for (k = 0; k < d->ds.nparam && d->ds.ranks > 1; k++) { /* create_reduce_and_remove_grad_hooks */
     uint32_t whole, mine = 0;
     if (d->ds.param[k].leaf == VRAM__DS_NONE)
       continue;
     whole = vram__ds3_whole(s, k, 1);
     if (!kept[2].bytes)
-      mine = vram__ds_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
-    vram__ds_free(s, &mine);
-    vram__ds_free(s, &whole);
+      mine =
+          vram__buffer_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+    vram__buffer_free(s, &mine);
+    vram__buffer_free(s, &whole);
   }
   vram__ds3_begin(s);
 }

@@ -207,15 +207,6 @@ static uint8_t vram__ddp_category(const vram__step *s) {
   return s->o->parallel->gradient_as_bucket_view ? VRAM_CATEGORY_GRADIENTS : VRAM_CATEGORY_OTHER;
 }
 
-static uint32_t vram__ddp_new(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint8_t old = s->cat;
-  uint32_t slot;
-  s->cat = cat;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old;
-  return slot;
-}
-
 /* The gradient of parameter i lies in its bucket from now on. */
 static void vram__ddp_into_bucket(vram__step *s, uint32_t i) {
   const vram__ddp *d = vram__ddp_of(s);
@@ -234,7 +225,7 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
   const int kept = s->o->keep_grads && s->o->parallel->gradient_as_bucket_view;
   uint32_t k, i;
   for (k = 0; k < d->nbucket && !s->failed; k++) {
-    d->bucket[k].slot = vram__ddp_new(s, d->bucket[k].bytes, vram__ddp_category(s));
+    d->bucket[k].slot = vram__buffer_new(s, d->bucket[k].bytes, vram__ddp_category(s));
     for (i = 0; i < d->n && kept; i++)
       if (!d->ignored[i] && d->in[i] == k && s->leaf.at[i].grad.d)
         vram__ddp_into_bucket(s, i);
@@ -257,8 +248,8 @@ static void vram__ddp_rebuild(vram__step *s) {
   for (k = 0; k < old; k++)
     slot[k] = d->bucket[k].slot;
   vram__ddp_assign_ordered(s);
-  indices = vram__ddp_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
-  sizes = vram__ddp_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
+  indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
+  sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
   vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
   vram__slot_release(s, sizes);
@@ -315,7 +306,8 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
   for (k = 0; k < c.count && !s->failed; k++) {
     vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
     vram__slot_release(s, flight[k & 1]);
-    flight[k & 1] = c.at[k].tensors > 1 ? vram__ddp_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
+    flight[k & 1] =
+        c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
   }
   vram__slot_release(s, flight[k & 1]);
   vram__slot_release(s, flight[(k + 1) & 1]);
@@ -333,7 +325,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
   if (hook == b->dtype)
     return;
-  slot = vram__ddp_new(s, bytes, VRAM_CATEGORY_OTHER);
+  slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
 }
@@ -456,10 +448,10 @@ static void vram__ddp_verify(vram__step *s) {
   }
   for (i = 0; i < d->n; i++)
     numbers += d->ignored[i] ? 0 : 2 * (uint64_t)s->leaf.at[i].d->ndim;
-  own = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
+  own = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < world; k++)
-    slot[k] = vram__ddp_new(s, 8, VRAM_CATEGORY_OTHER);
-  sizes = vram__ddp_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
+    slot[k] = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
+  sizes = vram__buffer_new(s, 8 * numbers, VRAM_CATEGORY_OTHER);
   vram__slot_release(s, sizes);
   for (k = 0; k < world; k++)
     vram__slot_release(s, slot[k]);
@@ -471,7 +463,7 @@ static void vram__ddp_verify(vram__step *s) {
 static void vram__ddp_make_map(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const uint32_t old = d->map;
-  d->map = vram__ddp_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
+  d->map = vram__buffer_new(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER);
   vram__slot_release(s, old);
 }
 
@@ -491,16 +483,6 @@ static void vram__ddp_construct(vram__step *s) {
   s->leaf.accumulated = vram__ddp_accumulated;
 }
 
-/* Something of the wrapper's that was there before the step. */
-static uint32_t vram__ddp_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block) {
-  const int64_t size = (int64_t)bytes;
-  const vram__tensor t =
-      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat);
-  if (t.st)
-    vram__slot_at(s, t.st)->block = block;
-  return t.st;
-}
-
 static void vram__ddp_restore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   uint32_t i;
@@ -515,9 +497,9 @@ static void vram__ddp_restore(vram__step *s) {
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
-        vram__ddp_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
+        vram__buffer_existing(s, d->bucket[i].bytes, vram__ddp_category(s), d->bucket[i].block);
   if (d->map)
-    d->map = vram__ddp_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
+    d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
     if (s->leaf.past[i].had && !d->ignored[i])
       vram__ddp_into_bucket(s, i);

@@ -4,41 +4,15 @@
 
 /* ---- memory */
 
-VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint8_t old = s->cat;
-  uint32_t slot;
-  s->cat = cat;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old;
-  return slot;
-}
-
-VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot) {
-  if (*slot)
-    vram__slot_release(s, *slot);
-  *slot = 0;
-}
-
-VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes) {
-  uint32_t slot = vram__ds_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_free(s, &slot);
-}
-
 /* What lasts is made. */
 static void vram__ds_keep(vram__step *s, vram__ds_kept *k, uint64_t bytes, uint8_t cat) {
   k->bytes = bytes;
-  k->slot = vram__ds_new(s, bytes, cat);
+  k->slot = vram__buffer_new(s, bytes, cat);
 }
 
 /* It was made before this step. */
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat) {
-  const int64_t size = (int64_t)k->bytes;
-  k->slot = 0;
-  if (!k->bytes)
-    return;
-  k->slot = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
-  if (s->replay && k->slot)
-    vram__slot_at(s, k->slot)->block = k->block;
+  k->slot = k->bytes ? vram__buffer_existing(s, k->bytes, cat, k->block) : 0;
 }
 
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k) {
@@ -179,12 +153,13 @@ static void vram__ds_move(vram__step *s, uint32_t *slot) {
   uint32_t n = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM)
-      slot[n++] = vram__ds_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
+      slot[n++] = vram__buffer_new(s, vram__dims_bytes_of(p->d, d->dtype), VRAM_CATEGORY_PARAMS);
     else if (p->kind == VRAM__FROZEN)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                       VRAM_CATEGORY_BUFFERS);
 }
 
 /* flatten_dense_tensors_aligned, and the partition in fp32, which the optimizer works on. */
@@ -193,7 +168,7 @@ static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
   const uint64_t each = vram__dtype_size(d->dtype), pad = d->part * d->ranks - d->numel;
   uint32_t i, zeros = 0, copy;
   if (pad)
-    zeros = vram__ds_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
+    zeros = vram__buffer_new(s, pad * each, VRAM_CATEGORY_TEMPORARIES);
   if (d->nparam > 1 || pad)
     vram__ds_keep(s, &d->flat, d->part * d->ranks * each, VRAM_CATEGORY_PARAMS);
   else { /* a single tensor is not copied */
@@ -201,18 +176,18 @@ static void vram__ds_flatten(vram__step *s, uint32_t *slot) {
     d->flat.bytes = d->numel * each;
     slot[0] = 0;
   }
-  vram__ds_free(s, &zeros);
+  vram__buffer_free(s, &zeros);
   for (i = 0; i < d->nparam; i++)
-    vram__ds_free(s, slot + i);
-  copy = vram__ds_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_free(s, slot + i);
+  copy = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_OPTIMIZER);
   if (d->offload)
-    vram__ds_free(s, &copy);
+    vram__buffer_free(s, &copy);
   else if (each == 4) {
     d->master.slot = copy;
     d->master.bytes = d->part * 4;
   } else {
     vram__ds_keep(s, &d->master, d->part * 4, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_free(s, &copy);
+    vram__buffer_free(s, &copy);
   }
 }
 
@@ -229,7 +204,7 @@ static void vram__ds_construct(vram__step *s) {
       most = d->param[i].numel > most ? d->param[i].numel : most;
     vram__ds_keep(s, &d->staging, most * each, VRAM_CATEGORY_TEMPORARIES);
   } else /* initialize_optimizer_states */
-    vram__ds_briefly(s, d->part * 4);
+    vram__buffer_briefly(s, d->part * 4);
   vram__ds_begin(s);
 }
 

@@ -52,9 +52,6 @@ typedef struct vram__ds {
 static inline vram__ds *vram__ds_of(const vram__step *s) { return (vram__ds *)s->wrapped; }
 
 /* deepspeed.c */
-VRAM__FN uint32_t vram__ds_new(vram__step *s, uint64_t bytes, uint8_t cat);
-VRAM__FN void vram__ds_free(vram__step *s, uint32_t *slot);
-VRAM__FN void vram__ds_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
@@ -76,6 +73,7 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
                                 uint64_t numel);
 VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
+VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_clip(vram__step *s, vram__ds_scalars *x);
 VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f);

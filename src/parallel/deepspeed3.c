@@ -164,7 +164,7 @@ static void vram__ds3_begin(vram__step *s) {
 static uint32_t vram__ds3_whole(vram__step *s, uint32_t k, int padded) {
   const vram__ds3 *d = vram__ds3_of(s);
   const uint64_t numel = padded ? d->at[k].part * d->ds.ranks : d->ds.param[k].numel;
-  return vram__ds_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+  return vram__buffer_new(s, numel * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
 }
 
 /* Module.to(device), and a shard of each parameter in its place */
@@ -178,10 +178,11 @@ static void vram__ds3_shard(vram__step *s) {
     d->ds.norms[k] = vram__ds3_whole(s, k, 0);
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER)
-      vram__ds_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS);
+      vram__buffer_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                       VRAM_CATEGORY_BUFFERS);
   for (k = 0; k < d->ds.nparam; k++) {
-    d->list[k] = stay ? vram__ds_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
-    vram__ds_free(s, d->ds.norms + k);
+    d->list[k] = stay ? vram__buffer_new(s, d->at[k].part * each, VRAM_CATEGORY_PARAMS) : 0;
+    vram__buffer_free(s, d->ds.norms + k);
   }
 }
 
@@ -192,9 +193,9 @@ static void vram__ds3_masters(vram__step *s) {
   for (i = 0; i < d->ngroup; i++) {
     const uint64_t bytes = (uint64_t)d->group_part[i] * 4;
     if (d->ds.dtype != VRAM_F32)
-      cast = vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
-    vram__ds_free(s, &cast);
+      cast = vram__buffer_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_new(s, bytes, VRAM_CATEGORY_OPTIMIZER);
+    vram__buffer_free(s, &cast);
   }
 }
 
@@ -207,36 +208,37 @@ static void vram__ds3_construct(vram__step *s) {
   vram__ds3_stays(s, kept);
   vram__ds3_shard(s);
   if (kept[0].bytes)
-    vram__ds_new(s, kept[0].bytes, kept[0].cat);
-  i = vram__ds_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
-  vram__ds_new(s, kept[1].bytes, kept[1].cat);
-  vram__ds_free(s, &i);
+    vram__buffer_new(s, kept[0].bytes, kept[0].cat);
+  i = vram__buffer_new(s, 1, VRAM_CATEGORY_TEMPORARIES); /* of the first barrier */
+  vram__buffer_new(s, kept[1].bytes, kept[1].cat);
+  vram__buffer_free(s, &i);
   for (k = 0; k < d->ds.nparam; k++) /* defragment */
     if (d->ds.param[k].leaf != VRAM__DS_NONE)
-      vram__ds_free(s, d->list + k);
+      vram__buffer_free(s, d->list + k);
   if (s->replay && !s->replay->taping && kept[2].bytes)
     vram_pool_empty_cache(&s->replay->pool);
-  vram__ds_new(s, kept[2].bytes, kept[2].cat);
+  vram__buffer_new(s, kept[2].bytes, kept[2].cat);
   if (!d->ds.offload) {
     vram__ds3_masters(s);
     for (i = 0; i < d->ngroup; i++)
       most = (uint64_t)d->group_part[i] > most ? (uint64_t)d->group_part[i] : most;
   }
-  vram__ds_briefly(s, 1); /* barriers, and between them the gradient of a group */
+  vram__buffer_briefly(s, 1); /* barriers, and between them the gradient of a group */
   if (most)
-    vram__ds_briefly(s, most * 4);
-  vram__ds_briefly(s, 1);
-  vram__ds_new(s, kept[4].bytes, kept[4].cat);
-  vram__ds_new(s, kept[5].bytes, kept[5].cat);
+    vram__buffer_briefly(s, most * 4);
+  vram__buffer_briefly(s, 1);
+  vram__buffer_new(s, kept[4].bytes, kept[4].cat);
+  vram__buffer_new(s, kept[5].bytes, kept[5].cat);
   for (k = 0; k < d->ds.nparam && d->ds.ranks > 1; k++) { /* create_reduce_and_remove_grad_hooks */
     uint32_t whole, mine = 0;
     if (d->ds.param[k].leaf == VRAM__DS_NONE)
       continue;
     whole = vram__ds3_whole(s, k, 1);
     if (!kept[2].bytes)
-      mine = vram__ds_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
-    vram__ds_free(s, &mine);
-    vram__ds_free(s, &whole);
+      mine =
+          vram__buffer_new(s, d->at[k].part * vram__dtype_size(d->ds.dtype), VRAM_CATEGORY_PARAMS);
+    vram__buffer_free(s, &mine);
+    vram__buffer_free(s, &whole);
   }
   vram__ds3_begin(s);
 }

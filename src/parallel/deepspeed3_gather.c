@@ -42,12 +42,8 @@ static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *l
 static uint8_t vram__ds3_stream(const vram__ds3 *d) { return d->ds.overlap ? 1 : 0; }
 
 static uint32_t vram__ds3_new(vram__step *s, uint64_t elements, uint8_t stream) {
-  const uint8_t old = s->stream;
-  uint32_t slot;
-  s->stream = stream;
-  slot = vram__ds_new(s, elements * vram__dtype_size(vram__ds_of(s)->dtype), VRAM_CATEGORY_PARAMS);
-  s->stream = old;
-  return slot;
+  return vram__buffer_new_on(s, elements * vram__dtype_size(vram__ds_of(s)->dtype),
+                             VRAM_CATEGORY_PARAMS, stream);
 }
 
 /* ---- all_gather_coalesced, of n parameters of d->list */
@@ -58,7 +54,7 @@ static void vram__ds3_upload(vram__step *s, uint32_t n) {
   for (i = 0; i < n; i++)
     d->ds.norms[i] = vram__ds3_new(s, d->at[d->list[i]].part, vram__ds3_stream(d));
   while (n)
-    vram__ds_free(s, d->ds.norms + --n);
+    vram__buffer_free(s, d->ds.norms + --n);
 }
 
 static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
@@ -116,7 +112,7 @@ static void vram__ds3_wait(vram__step *s, uint32_t k) {
     vram__ds3_gather_end(s, g);
   d->at[k].gather = 0;
   if (!--g->left)
-    vram__ds_free(s, &g->flat);
+    vram__buffer_free(s, &g->flat);
 }
 
 /* __release_param */
@@ -127,7 +123,7 @@ VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k) {
     return;
   if (p->stream && p->whole)
     vram__undone_add(s, p->whole);
-  vram__ds_free(s, &p->whole);
+  vram__buffer_free(s, &p->whole);
   p->available = 0;
   d->available -= d->ds.param[k].numel;
 }
@@ -257,8 +253,8 @@ static void vram__ds3_end(vram__step *s, const vram_node *n) {
 
 /* assert_ints_same_as_other_ranks */
 static void vram__ds3_compare_ints(vram__step *s, uint64_t count) {
-  vram__ds_briefly(s, 8);
-  vram__ds_briefly(s, 8 * count);
+  vram__buffer_briefly(s, 8);
+  vram__buffer_briefly(s, 8 * count);
 }
 
 /* reset_step: a forward pass begins. */

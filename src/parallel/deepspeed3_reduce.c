@@ -5,7 +5,7 @@
 static uint32_t vram__ds3_each(const vram__ds3 *d) { return vram__dtype_size(d->ds.dtype); }
 
 static uint32_t vram__ds3_new_gradient(vram__step *s, uint64_t bytes) {
-  return vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+  return vram__buffer_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
 }
 
 /* .grad = None of what the reduction's stream has used */
@@ -59,7 +59,7 @@ static uint32_t vram__ds3_interleave(vram__step *s) {
   n = vram__ds3_pads(s, d->list, d->ds.nparam);
   flat = vram__ds3_new_gradient(s, part * d->ds.ranks * vram__ds3_each(d));
   while (n)
-    vram__ds_free(s, d->list + --n);
+    vram__buffer_free(s, d->list + --n);
   return flat;
 }
 
@@ -89,9 +89,9 @@ static void vram__ds3_offload_gradient(vram__step *s, uint32_t k) {
     vram__ds_say(s, &x, "b8 -a c8 -b");
     d->ds.norms[k] = x.slot['c' - 'a'];
     if (d->ds.dtype != VRAM_F32)
-      vram__ds_briefly(s, 4 * real);
+      vram__buffer_briefly(s, 4 * real);
   }
-  vram__ds_free(s, &mine);
+  vram__buffer_free(s, &mine);
 }
 
 /* ---- __reduce_and_partition_ipg_grads */
@@ -115,8 +115,8 @@ VRAM__FN void vram__ds3_reduce(vram__step *s) {
     vram__ds3_let_go(s, d->ds.param + k);
   }
   while (n)
-    vram__ds_free(s, d->list + --n);
-  vram__ds_free(s, &flat);
+    vram__buffer_free(s, d->list + --n);
+  vram__buffer_free(s, &flat);
   s->stream = stream;
   d->ds.nmember = 0;
   d->ds.elements = 0;
@@ -143,19 +143,14 @@ VRAM__FN void vram__ds3_accumulated(vram__step *s, vram__leaf *l) {
 /* get_grad_norm_direct of one group; its norm, of 8 bytes, stays. */
 static uint32_t vram__ds3_group_norm(vram__step *s, vram__ds_scalars *x, uint32_t group) {
   vram__ds3 *d = vram__ds3_of(s);
-  uint32_t k, n = 0, stack, squares;
+  uint32_t k, n = 0;
   for (k = 0; k < d->ds.nparam; k++)
     if (d->ds.param[k].leaf != VRAM__DS_NONE && d->at[k].group == group)
       d->ds.norms[n++] = vram__ds_norm(s, d->at[k].part);
-  stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-  squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_free(s, &stack);
-  vram__ds_say(s, x, "c8");
-  vram__ds_reduction(s, n, VRAM_F64, 8);
-  vram__ds_free(s, &squares);
+  vram__ds_squares(s, x, n);
   vram__ds_say(s, x, "d8 a8 g1 -a h1 i1 j4 b8 e8 -b -d-c");
   while (n)
-    vram__ds_free(s, d->ds.norms + --n);
+    vram__buffer_free(s, d->ds.norms + --n);
   vram__ds_say(s, x, "-g-h-i-j");
   k = x->slot['e' - 'a'];
   x->slot['e' - 'a'] = 0;
@@ -187,7 +182,7 @@ static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t gr
     flat = vram__ds3_new_gradient(s, part * vram__ds3_each(d));
   single = all ? flat : vram__ds3_new_gradient(s, part * 4);
   if (!all)
-    vram__ds_free(s, &flat);
+    vram__buffer_free(s, &flat);
   vram__ds_say(s, x, "an bn -a cn -b dn -c fn gn hn -g-h-f-d");
   s->optim[0].numel = part;
   s->optim[0].ndim = 1;
@@ -195,7 +190,7 @@ static void vram__ds3_group_step(vram__step *s, vram__ds_scalars *x, uint32_t gr
   s->optim[0].dtype = VRAM_F32;
   s->optim[0].rank = 0;
   vram__optim_step_now(s, 1, 0);
-  vram__ds_free(s, &single);
+  vram__buffer_free(s, &single);
 }
 
 /* complete_grad_norm_calculation_for_cpu_offload: what there is of it on the device. */
@@ -209,7 +204,7 @@ static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
     }
   vram__ds_say(s, x, "c4 d4 -b a4 g1 -a h1 i1 j4 -g-h-i-j -d-c");
   for (k = 0; k < d->ds.nparam; k++)
-    vram__ds_free(s, d->ds.norms + k);
+    vram__buffer_free(s, d->ds.norms + k);
 }
 
 /* all_gather of parameters that persist, not on a stream of its own */
@@ -221,7 +216,8 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     if (!p->persists)
       continue;
     if (d->ds.ranks > 1) {
-      p->whole = vram__ds_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
+      p->whole =
+          vram__buffer_new(s, p->part * d->ds.ranks * vram__ds3_each(d), VRAM_CATEGORY_PARAMS);
       vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, p->part * d->ds.ranks * vram__ds3_each(d),
                         d->ds.ranks);
     }
@@ -250,14 +246,14 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
   vram__ds3_norms(s, &x);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 8, d->ds.ranks);
   d->ds.norm.bytes = 8;
-  d->ds.norm.slot = vram__ds_new(s, 8, VRAM_CATEGORY_OTHER);
+  d->ds.norm.slot = vram__buffer_new(s, 8, VRAM_CATEGORY_OTHER);
   for (k = 0; k < d->ngroup && !s->failed; k++)
     vram__ds3_group_step(s, &x, k);
   s->cat = VRAM_CATEGORY_TEMPORARIES;
   vram__ds3_gather_persistent(s);
   vram__ds_say(s, &x, "-m");
   for (k = 0; k < d->ngroup; k++)
-    vram__ds_free(s, d->list + k);
-  vram__ds_free(s, &before);
+    vram__buffer_free(s, d->list + k);
+  vram__buffer_free(s, &before);
   s->r->optimizer_bytes += d->groups_part * 4;
 }

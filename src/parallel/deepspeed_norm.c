@@ -13,15 +13,15 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
     text += gone;
     slot = x->slot + (*text - 'a');
     if (gone) {
-      vram__ds_free(s, slot);
+      vram__buffer_free(s, slot);
       continue;
     }
     text++;
-    *slot = vram__ds_new(s,
-                         *text == 'e'   ? x->each
-                         : *text == 'n' ? x->norm
-                                        : (uint64_t)(*text - '0'),
-                         VRAM_CATEGORY_TEMPORARIES);
+    *slot = vram__buffer_new(s,
+                             *text == 'e'   ? x->each
+                             : *text == 'n' ? x->norm
+                                            : (uint64_t)(*text - '0'),
+                             VRAM_CATEGORY_TEMPORARIES);
   }
 }
 
@@ -48,10 +48,10 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
 
 /* vector_norm(g.to(float64)) */
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
-  uint32_t copy = vram__ds_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
-  norm = vram__ds_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
+  uint32_t copy = vram__buffer_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
+  norm = vram__buffer_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
   vram__ds_reduction(s, numel, VRAM_F64, 8);
-  vram__ds_free(s, &copy);
+  vram__buffer_free(s, &copy);
   return norm;
 }
 
@@ -85,27 +85,32 @@ static void vram__ds_check_overflow(vram__step *s, vram__ds_scalars *x) {
   vram__ds_say(s, x, "a1 -z b1 -a-b");
 }
 
+/* The sum of n norms' squares, c: they are stacked in f64. */
+VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n) {
+  uint32_t stack = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  uint32_t squares = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
+  vram__buffer_free(s, &stack);
+  vram__ds_say(s, x, "c8");
+  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__buffer_free(s, &squares);
+}
+
 /* get_grad_norm_direct; the norm is e. */
 static void vram__ds_grad_norm(vram__step *s, vram__ds_scalars *x) {
   vram__ds *d = vram__ds_of(s);
-  uint32_t i, n = 0, stack, squares;
+  uint32_t i, n = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].mine)
       d->norms[n++] = vram__ds_norm(s, vram__ds_part_of(d, d->param + i));
   if (!n) {
     vram__ds_say(s, x, "d4");
   } else {
-    stack = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-    squares = vram__ds_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
-    vram__ds_free(s, &stack);
-    vram__ds_say(s, x, "c8");
-    vram__ds_reduction(s, n, VRAM_F64, 8);
-    vram__ds_free(s, &squares);
+    vram__ds_squares(s, x, n);
     vram__ds_say(s, x, "d4 -c");
   }
   vram__ds_say(s, x, "e4 -d f4 g1 -f h1 i1 j4 -g-h-i-j");
   while (n)
-    vram__ds_free(s, d->norms + --n);
+    vram__buffer_free(s, d->norms + --n);
 }
 
 /* The norm of all ranks' gradients becomes `global`: scaled_global_norm, _global_grad_norm. What
@@ -127,21 +132,21 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
   const uint32_t each = vram__dtype_size(d->dtype);
   uint32_t flat = 0, single, i;
   if (d->nlist > 1)
-    flat = vram__ds_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
+    flat = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
   single = flat;
   if (each < 4) {
-    single = vram__ds_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
-    vram__ds_free(s, &flat);
+    single = vram__buffer_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
+    vram__buffer_free(s, &flat);
   }
   if (single || !d->grads) {
-    vram__ds_free(s, &d->grads);
+    vram__buffer_free(s, &d->grads);
   } else { /* it is the gradients themselves */
     single = d->grads;
     d->grads = 0;
   }
   for (i = 0; i < d->nparam; i++)
     vram__ds_let_go(s, d->param + i);
-  vram__ds_free(s, &d->pad);
+  vram__buffer_free(s, &d->pad);
   return single;
 }
 
@@ -151,7 +156,7 @@ static void vram__ds_optimizing_on_host(vram__step *s, vram__ds_scalars *x) {
   uint32_t i;
   vram__ds_say(s, x, "a1 -a b4 -b");
   for (i = 0; i < d->nparam; i++)
-    vram__ds_free(s, d->norms + i);
+    vram__buffer_free(s, d->norms + i);
 }
 
 VRAM__FN void vram__ds_optimizing(vram__step *s) {
@@ -170,7 +175,7 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
   d->scaled = x.slot['m' - 'a'];
   d->norm_before = d->norm.slot;
   d->norm.bytes = 4;
-  d->norm.slot = vram__ds_new(s, 4, VRAM_CATEGORY_OTHER);
+  d->norm.slot = vram__buffer_new(s, 4, VRAM_CATEGORY_OTHER);
   d->single = vram__ds_single_gradient(s);
   vram__ds_clip(s, &x);
 }
@@ -183,9 +188,9 @@ VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
                     d->ranks);
-  vram__ds_free(s, &d->single);
-  vram__ds_free(s, &d->scaled);
-  vram__ds_free(s, &d->norm_before);
+  vram__buffer_free(s, &d->single);
+  vram__buffer_free(s, &d->scaled);
+  vram__buffer_free(s, &d->norm_before);
   s->r->optimizer_bytes += d->master.bytes;
 }
 
@@ -202,6 +207,6 @@ VRAM__FN void vram__ds_offload_gradient(vram__step *s, vram__ds_param *f) {
   vram__ds_overflow(s, &x, d->dtype, f->numel);
   vram__ds_say(s, &x, "-j");
   if (d->dtype != VRAM_F32)
-    vram__ds_briefly(s, 4 * part);
+    vram__buffer_briefly(s, 4 * part);
   vram__ds_let_go(s, f);
 }

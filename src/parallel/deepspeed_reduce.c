@@ -13,7 +13,7 @@ static void vram__ds_setup_buckets(vram__step *s) {
   if (d->ready)
     return;
   for (i = 0; i < 1u + d->overlap && d->contiguous; i++)
-    d->bucket[i] = vram__ds_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
+    d->bucket[i] = vram__buffer_new(s, bytes, VRAM_CATEGORY_GRADIENTS);
   d->at = 0;
   d->ready = 1;
 }
@@ -43,7 +43,7 @@ static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   const uint8_t stream = s->stream;
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
-    vram__ds_briefly(s, x->numel * vram__dtype_size(d->dtype));
+    vram__buffer_briefly(s, x->numel * vram__dtype_size(d->dtype));
   else /* flatten gives a single one back */
     vram__ds_used(d);
   s->stream = stream;
@@ -116,7 +116,7 @@ static void vram__ds_copy_to_partition(vram__step *s, vram__ds_param *f) {
     vram__ds_offload_gradient(s, f);
   else if (!d->grads_in)
     d->grads_in =
-        vram__ds_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+        vram__buffer_new(s, d->mine_numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
   s->stream = stream;
   if (!d->offload)
     vram__ds_let_go(s, f);
@@ -178,8 +178,8 @@ static void vram__ds_gradients_list(vram__step *s) {
   if (d->mine_end == d->part)
     return;
   d->nlist++;
-  d->pad = vram__ds_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
-                        VRAM_CATEGORY_GRADIENTS);
+  d->pad = vram__buffer_new(s, (d->part - d->mine_end) * vram__dtype_size(d->dtype),
+                            VRAM_CATEGORY_GRADIENTS);
 }
 
 /* reduce_gradients and independent_gradient_partition_epilogue */
@@ -197,14 +197,14 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   for (i = 0; i < 2; i++) {
     if (d->used[i])
       vram__undone_add(s, d->bucket[i]);
-    vram__ds_free(s, &d->bucket[i]);
+    vram__buffer_free(s, &d->bucket[i]);
     d->used[i] = 0;
   }
   d->ready = 0;
   if (!d->grads)
     d->grads = d->grads_in;
   else
-    vram__ds_free(s, &d->grads_in);
+    vram__buffer_free(s, &d->grads_in);
   d->grads_in = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)

@@ -13,29 +13,6 @@ static uint64_t vram__fsdp_blocks(uint64_t bytes, uint64_t each) {
   return vram__div_up_u64(bytes, 2048 * each);
 }
 
-/* ---- memory */
-
-VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
-  const uint8_t old_cat = s->cat, old_stream = s->stream;
-  uint32_t slot;
-  s->cat = cat;
-  s->stream = stream;
-  slot = vram__storage_new(s, bytes);
-  s->cat = old_cat;
-  s->stream = old_stream;
-  return slot;
-}
-
-VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot) {
-  vram__slot_release(s, *slot);
-  *slot = 0;
-}
-
-static void vram__fsdp_briefly(vram__step *s, uint64_t bytes) {
-  uint32_t slot = vram__fsdp_new(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
-  vram__fsdp_free(s, &slot);
-}
-
 /* ---- gathering */
 
 /* Ranks that hold the group's parameters now. */
@@ -56,13 +33,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype),
-                                     VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
+                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
-      f->post = vram__fsdp_new(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                               VRAM__FSDP_GATHER);
-      vram__fsdp_free(s, &stored);
+      f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
+                                    VRAM__FSDP_GATHER);
+      vram__buffer_free(s, &stored);
     }
   }
   return 0;
@@ -94,12 +71,12 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__fsdp_new(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__fsdp_new(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
-  vram__fsdp_free(s, &flat);
+  vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* The table of split_with_sizes_copy (aten/src/ATen/native/cuda/TensorShape.cu): tiles of 2,048
@@ -121,7 +98,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
   for (blocks = 0, i = g->first; i < g->end; i++)
     blocks += vram__fsdp_blocks(
         vram__fsdp_part(d, g, d->param + i) * vram__fsdp_item(d, d->param + i), each);
-  vram__fsdp_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
+  vram__buffer_briefly(s, 8 * (4 * (uint64_t)(g->end - g->first) + 1 + blocks));
 }
 
 /* FSDPParamGroup.wait_for_unshard */
@@ -132,31 +109,31 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   if (!g->gathered || d->flat)
     return;
   if (g->training == VRAM__FSDP_FORWARD)
-    vram__fsdp_free(s, &d->kept);
+    vram__buffer_free(s, &d->kept);
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (ranks == 1 && (d->offload || vram__fsdp_casts(d, g))) {
       uint32_t before = cast;
-      cast = vram__fsdp_new(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
-      vram__fsdp_free(s, &before);
+      cast = vram__buffer_new_on(s, f->padded * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      vram__buffer_free(s, &before);
     }
     if (!f->whole)
-      f->whole =
-          vram__fsdp_new(s, f->padded * d->shards * vram__fsdp_item(d, f), VRAM_CATEGORY_PARAMS, 0);
+      f->whole = vram__buffer_new_on(s, f->padded * d->shards * vram__fsdp_item(d, f),
+                                     VRAM_CATEGORY_PARAMS, 0);
   }
-  vram__fsdp_free(s, &cast);
+  vram__buffer_free(s, &cast);
   if (ranks > 1)
     vram__fsdp_split_table(s, g);
   else
     g->gathered = 0;
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
   if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
-    vram__fsdp_free(s, &g->gathered);
+    vram__buffer_free(s, &g->gathered);
 }
 
 /* FSDPParamGroup.reshard */
@@ -174,9 +151,9 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
-      f->post = vram__fsdp_new(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
-                               VRAM_CATEGORY_PARAMS, 0);
-    vram__fsdp_free(s, &f->whole);
+      f->post = vram__buffer_new_on(s, f->padded * d->shards / d->post * vram__fsdp_item(d, f),
+                                    VRAM_CATEGORY_PARAMS, 0);
+    vram__buffer_free(s, &f->whole);
   }
   g->state = post ? VRAM__FSDP_POST_FORWARD : VRAM__FSDP_SHARDED;
 }
@@ -385,7 +362,7 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__fsdp_free(s, &d->kept);
+  vram__buffer_free(s, &d->kept);
   vram__fsdp_return_inputs(s, 0);
 }
 
@@ -477,16 +454,16 @@ static void vram__fsdp_chunk_cat(vram__step *s, const vram__fsdp_group *g, uint3
     simple &= !l || l->grad.dt == dt || (l->grad.dt == VRAM_BF16 && dt == VRAM_F32);
   }
   if (simple)
-    vram__fsdp_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
+    vram__buffer_briefly(s, 8 * (6 * (uint64_t)n + 2 + blocks));
   for (i = g->first; i < g->end && !simple; i++) {
     const vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
     const uint64_t whole = d->param[i].padded * d->shards;
     if (l && whole != l->d->numel)
-      d->param[i].post =
-          vram__fsdp_new(s, whole * vram__dtype_size(l->grad.dt), VRAM_CATEGORY_TEMPORARIES, 0);
+      d->param[i].post = vram__buffer_new_on(s, whole * vram__dtype_size(l->grad.dt),
+                                             VRAM_CATEGORY_TEMPORARIES, 0);
   }
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* foreach_reduce: n gradients, of so many elements on this rank */
@@ -498,7 +475,7 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   const uint8_t last = vram__fsdp_last_stream(d, stored);
   const uint64_t bytes = elements * vram__dtype_size(dt);
   uint32_t i, out, grad;
-  d->input = vram__fsdp_new(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
+  d->input = vram__buffer_new_on(s, bytes * d->shards, VRAM_CATEGORY_GRADIENTS, 0);
   vram__fsdp_chunk_cat(s, g, n, dt, blocks);
   for (i = g->end; i-- > g->first;) {
     vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
@@ -508,20 +485,21 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
       l->let_go = d->param[i].had = 1;
     }
   }
-  grad = out = vram__fsdp_new(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
+  grad = out = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_GRADIENTS, reduce);
   if (d->shards > 1)
     vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes * d->shards, d->shards);
   if (d->copies > 1)
     vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, d->copies);
   if (dt != stored) {
-    grad = vram__fsdp_new(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
+    grad =
+        vram__buffer_new_on(s, elements * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS, last);
     if (d->copies > 1)
       g->reduced = out;
     else
-      vram__fsdp_free(s, &out);
+      vram__buffer_free(s, &out);
   }
   if (d->offload || g->grad) /* on the host, or added to what is there */
-    vram__fsdp_free(s, &grad);
+    vram__buffer_free(s, &grad);
   else {
     g->grad = grad;
     g->grad_bytes = elements * vram__dtype_size(stored);
@@ -542,7 +520,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     return;
   }
   vram__fsdp_reshard(s, g);
-  vram__fsdp_free(s, &d->input);
+  vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
     const vram__fsdp_param *f = d->param + i;
     if (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d)
@@ -553,7 +531,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   }
   if (!n)
     return;
-  vram__fsdp_free(s, &g->reduced);
+  vram__buffer_free(s, &g->reduced);
   vram__fsdp_reduce(s, g, n, elements, blocks);
 }
 
@@ -574,12 +552,12 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
     d->group[k].training = VRAM__FSDP_IDLE;
   }
   for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__fsdp_free(s, &d->group[k].reduced);
-    vram__fsdp_free(s, &d->group[k].gathered);
+    vram__buffer_free(s, &d->group[k].reduced);
+    vram__buffer_free(s, &d->group[k].gathered);
     d->group[k].at = 0;
   }
-  vram__fsdp_free(s, &d->kept);
-  vram__fsdp_free(s, &d->input);
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
   s->dtype = d->dtype;
 }
 
@@ -592,7 +570,7 @@ VRAM__FN void vram__fsdp_zero_grad(vram__step *s) {
   for (i = 0; i < d->nparam && !s->o->keep_grads; i++) {
     const vram__fsdp_param *f = d->param + d->optim[i];
     if (f->last)
-      vram__fsdp_free(s, &d->group[f->group].grad);
+      vram__buffer_free(s, &d->group[f->group].grad);
   }
 }
 

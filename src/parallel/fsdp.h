@@ -96,8 +96,6 @@ VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
-VRAM__FN uint32_t vram__fsdp_new(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
-VRAM__FN void vram__fsdp_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);

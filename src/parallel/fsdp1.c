@@ -82,11 +82,12 @@ static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
-  uint32_t chunk = vram__fsdp_new(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  uint32_t chunk =
+      vram__buffer_new_on(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
   if (mine >= part)
     return;
-  vram__fsdp_new(s, part * item, VRAM_CATEGORY_PARAMS, 0);
-  vram__fsdp_free(s, &chunk);
+  vram__buffer_new_on(s, part * item, VRAM_CATEGORY_PARAMS, 0);
+  vram__buffer_free(s, &chunk);
 }
 
 /* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
@@ -99,14 +100,14 @@ static void vram__fsdp1_construct(vram__step *s) {
     uint32_t flat;
     if (g->first == g->end)
       continue;
-    flat = vram__fsdp_new(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
-                          VRAM_CATEGORY_PARAMS, 0);
+    flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
+                               VRAM_CATEGORY_PARAMS, 0);
     if (d->shards > 1) {
       vram__fsdp1_get_shard(s, g);
-      vram__fsdp_free(s, &flat);
+      vram__buffer_free(s, &flat);
     }
     for (i = g->end; i-- > g->first;)
-      vram__fsdp_free(s, &d->param[i].whole);
+      vram__buffer_free(s, &d->param[i].whole);
   }
   s->leaf.accumulated = vram__fsdp1_accumulated;
 }
@@ -118,17 +119,13 @@ static void vram__fsdp1_restore(vram__step *s) {
   s->leaf.accumulated = vram__fsdp1_accumulated;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
-    const int64_t bytes = (int64_t)g->grad_bytes;
     g->state = g->training = 0;
     g->gathered = g->grad = g->at = 0;
-    if (!bytes)
+    if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;
-    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
-                                           VRAM_CATEGORY_GRADIENTS)
-                  .st;
+    g->grad = vram__buffer_existing(s, g->grad_bytes, VRAM_CATEGORY_GRADIENTS, g->grad_block);
     s->stream = 0;
-    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
   }
 }
 
@@ -139,17 +136,17 @@ VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t low = 0;
   if (d->mp && d->mp != vram__fsdp1_stored(d, g))
-    low = vram__fsdp_new(s, g->numel / d->shards * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                         VRAM__FSDP1_PRE_UNSHARD);
+    low = vram__buffer_new_on(s, g->numel / d->shards * vram__fsdp1_item(d, g),
+                              VRAM_CATEGORY_PARAMS, VRAM__FSDP1_PRE_UNSHARD);
   if (d->shards > 1)
-    g->gathered = vram__fsdp_new(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                                 VRAM__FSDP1_UNSHARD);
-  vram__fsdp_free(s, &low);
+    g->gathered = vram__buffer_new_on(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
+                                      VRAM__FSDP1_UNSHARD);
+  vram__buffer_free(s, &low);
   g->state = VRAM__FSDP_WHOLE;
 }
 
 VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g) {
-  vram__fsdp_free(s, &g->gathered);
+  vram__buffer_free(s, &g->gathered);
   g->state = VRAM__FSDP_SHARDED;
 }
 
@@ -192,21 +189,21 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
   const uint64_t part = g->numel / d->shards;
   uint32_t cast = 0, low = 0, padded = 0;
   if (dt != own)
-    cast = vram__fsdp_new(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                          VRAM__FSDP1_REDUCE);
+    cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                               VRAM__FSDP1_REDUCE);
   if (g->bare != g->numel)
-    padded = vram__fsdp_new(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                            VRAM__FSDP1_REDUCE);
-  g->grad =
-      vram__fsdp_new(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
+    padded = vram__buffer_new_on(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                                 VRAM__FSDP1_REDUCE);
+  g->grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                                VRAM__FSDP1_REDUCE);
   if (dt != stored) {
     low = g->grad;
-    g->grad = vram__fsdp_new(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
-                             VRAM__FSDP1_REDUCE);
+    g->grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                                  VRAM__FSDP1_REDUCE);
   }
-  vram__fsdp_free(s, &low);
-  vram__fsdp_free(s, &padded);
-  vram__fsdp_free(s, &cast);
+  vram__buffer_free(s, &low);
+  vram__buffer_free(s, &padded);
+  vram__buffer_free(s, &cast);
   d->late = flat;
 }
 
@@ -215,9 +212,9 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
   uint32_t flat;
-  vram__fsdp_free(s, &d->late);
-  flat = vram__fsdp_new(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
-                        VRAM__FSDP1_UNSHARD);
+  vram__buffer_free(s, &d->late);
+  flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
+                             VRAM__FSDP1_UNSHARD);
   vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
   g->training = VRAM__FSDP_POST_BACKWARD;
   vram__fsdp1_reshard(s, g);
@@ -253,9 +250,9 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
 static void vram__fsdp1_optimizing(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  vram__fsdp_free(s, &d->late);
+  vram__buffer_free(s, &d->late);
   for (i = 0; i < d->nparam; i++)
-    vram__fsdp_free(s, &d->param[i].post);
+    vram__buffer_free(s, &d->param[i].post);
 }
 
 /* One flat shard of each group. */
@@ -281,7 +278,7 @@ static void vram__fsdp1_forget(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
   for (k = 0; k < d->ngroup; k++)
-    vram__fsdp_free(s, &d->group[k].grad);
+    vram__buffer_free(s, &d->group[k].grad);
 }
 
 static void vram__fsdp1_zero_grad(vram__step *s) {

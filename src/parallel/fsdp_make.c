@@ -293,12 +293,13 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
-    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    f->shard =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
     if (d->offload)
-      vram__fsdp_free(s, &f->shard);
+      vram__buffer_free(s, &f->shard);
   }
   for (i = g->first; i < g->end; i++)
-    vram__fsdp_free(s, &d->param[i].whole);
+    vram__buffer_free(s, &d->param[i].whole);
 }
 
 /* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
@@ -312,14 +313,15 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
-    f->shard = vram__fsdp_new(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    f->shard =
+        vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__BUFFER &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
-      vram__fsdp_new(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)), VRAM_CATEGORY_BUFFERS,
-                     0);
+      vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
+                          VRAM_CATEGORY_BUFFERS, 0);
     }
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
@@ -327,8 +329,9 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
       continue;
     s->node = f->p->node;
     old = f->shard;
-    f->shard = vram__fsdp_new(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
-    vram__fsdp_free(s, &old);
+    f->shard =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
+    vram__buffer_free(s, &old);
   }
 }
 
@@ -353,17 +356,13 @@ static void vram__fsdp_restore(vram__step *s) {
   d->nhook = d->norder = d->kept = d->input = 0;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
-    const int64_t bytes = (int64_t)g->grad_bytes;
     g->state = g->training = 0;
     g->gathered = g->grad = g->reduced = g->at = 0;
-    if (!bytes)
+    if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
-    g->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &bytes, NULL), VRAM_U8,
-                                           VRAM_CATEGORY_GRADIENTS)
-                  .st;
+    g->grad = vram__buffer_existing(s, g->grad_bytes, VRAM_CATEGORY_GRADIENTS, g->grad_block);
     s->stream = 0;
-    vram__slot_at(s, g->grad)->block = s->replay ? g->grad_block : 0;
   }
 }
 

@@ -2,6 +2,13 @@
 #pragma once
 #include "step/step.h"
 
+/* wrapper.c */
+VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat);
+VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
+VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
+VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
+
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);

@@ -1,6 +1,45 @@
 /* >>parallel/wrapper    which wrapper does what, and when */
 #include "parallel/parallel.h"
 
+/* A buffer of the wrapper's own: its slot. */
+VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint8_t old = s->cat;
+  uint32_t slot;
+  s->cat = cat;
+  slot = vram__storage_new(s, bytes);
+  s->cat = old;
+  return slot;
+}
+
+VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream) {
+  const uint8_t old = s->stream;
+  uint32_t slot;
+  s->stream = stream;
+  slot = vram__buffer_new(s, bytes, cat);
+  s->stream = old;
+  return slot;
+}
+
+VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot) {
+  vram__slot_release(s, *slot);
+  *slot = 0;
+}
+
+VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes) {
+  vram__slot_release(s, vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES));
+}
+
+/* One that was there before the step; block: of the replay. */
+VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat,
+                                        uint32_t block) {
+  const int64_t size = (int64_t)bytes;
+  const uint32_t slot =
+      vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+  if (slot && s->replay)
+    vram__slot_at(s, slot)->block = block;
+  return slot;
+}
+
 /* Fills in the hooks of the wrapper of these options; 0: there is none. */
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
   vram__memory_zero(w, sizeof *w);
