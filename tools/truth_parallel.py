@@ -196,6 +196,8 @@ def command(d, text, step):
     o += ["--optim-impl", d["impl"]] if d["impl"] else []
     o += ["--accumulate", str(d["accumulate"])] if d.get("accumulate", 1) > 1 else []
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
+    version = ".".join(d.get("torch", "2.15").split(".")[:2])
+    o += ["--rules", "torch-" + version] if version != "2.15" else []
     return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
@@ -222,6 +224,7 @@ class Result:
     """figures of one case, the requested peak of its last step: measured, ours, and the first event that differs"""
 
     peak = event = None
+    outside = 0
 
     def __init__(self):
         self.figures = self.equal = 0
@@ -264,6 +267,11 @@ def compare(d, text):
         r.peak = (max(m["requested_peak"] for m in phases(step).values()), o["peak_requested_bytes"])
         if before:
             continue  # and so all segments are others
+        bounds = o["peak_allocated_bytes"]
+        allocated = max(m.get("allocated_peak", m["requested_peak"]) for m in phases(step).values())
+        if "allocated_peak" in m and allocated < bounds["lower"] or allocated > bounds["upper"]:
+            r.outside += 1
+            r.lines.append(f"{name + ' allocated, outside':44} {allocated:14} {bounds['lower']} to {bounds['upper']}")
         most = max(m["reserved_peak"] for m in phases(step).values())
         r.reserved.append(abs(o["peak_reserved_bytes"] - most) / most)
         if o["peak_reserved_bytes"] != most:
@@ -373,8 +381,8 @@ def main(argv):
         if verbose and (r.why or r.lines):
             print(f"{case}: {r.why or ''}")
             print("".join("  " + line + "\n" for line in r.lines), end="")
-        failed += ((bool(r.why) and bool(text)) or r.worst > 0.01) + bool(r.event)
-    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8} {'events':>9}")
+        failed += ((bool(r.why) and bool(text)) or r.worst > 0.01 or r.outside > 0) + bool(r.event)
+    print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8} {'events':>9} {'outside':>8}")
     passed = 0
     for strategy, rows in table.items():
         ran = [r for r in rows if not r.why]
@@ -385,7 +393,7 @@ def main(argv):
         passed += sum(r.worst <= 0.01 for r in ran) + events.count("")
         print(
             f"{strategy:10} {len(rows):5} {len(ran):4} {equal:5} {100 * max((r.worst for r in ran), default=0):7.3f}% "
-            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}% {told:>9}"
+            f"{100 * sum(reserved) / max(1, len(reserved)):14.3f}% {100 * max(reserved, default=0):7.2f}% {told:>9} {sum(r.outside > 0 for r in ran):8}"
         )
         for why in sorted({r.why for r in rows if r.why}):
             print(f"  not run: {sum(r.why == why for r in rows)}: {why}")
