@@ -4,7 +4,8 @@
 
 enum {
   AUTO_WRAPPERS = 64, /* ways to wrap the ranks that are left beside pp, cp and tp */
-  AUTO_NODE = 8       /* ranks of tensor and of context parallelism at most: those of a node */
+  AUTO_WAY = 64,
+  AUTO_NODE = 8 /* ranks of tensor and of context parallelism at most: those of a node */
 };
 
 /* ---- lists that grow ---- */
@@ -85,7 +86,8 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
 
 /* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
    stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). */
-static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep, char (*to)[40]) {
+static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep,
+                            char (*to)[AUTO_WAY]) {
   const char *const stays = has_option(a, "reshard") ? NULL : ",reshard=0";
   uint32_t n = 0, i;
   if (ranks == 1) {
@@ -142,7 +144,7 @@ static int line_add(auto_search *a, const auto_line *like, const char *wrapper, 
 /* What tp, ep and a micro-batch leave: pipelines, context parallelism, wrappers, with layers
    checkpointed and without. */
 static int lines_add(auto_search *a, const auto_line *group, int sp) {
-  char way[AUTO_WRAPPERS][40];
+  char way[AUTO_WRAPPERS][AUTO_WAY];
   auto_line like = *group;
   const uint32_t beside = a->devices / group->tp;
   uint32_t i, n;
