@@ -269,13 +269,14 @@ static uint64_t vram__beyond(uint64_t bytes, uint64_t told) {
    an H200 (cuDNN 9.19; tests/golden/rnn_h200.csv) none took more beside the 8 MiB than weights
    twice and gates and input 13.3 times. */
 static void vram__rnn_device_workspace(vram__step *s, const vram__rnn *r, vram_dtype dt) {
-  const uint64_t told = vram__rnn_workspace(r, dt), item = vram__dtype_size(dt);
+  const uint64_t told = vram__rnn_workspace(r, dt);
   const uint64_t streams =
       vram__product_or_overflow((uint64_t)(r->num_layers * r->num_directions), UINT64_C(8) << 20);
-  const uint64_t weights = vram__product_or_overflow(vram__rnn_flat_elements(r), item);
+  const uint64_t weights =
+      vram__product_or_overflow(vram__rnn_flat_elements(r), (uint64_t)vram__dtype_size(dt));
   const uint64_t gates = vram__product_or_overflow(told, (uint64_t)r->num_layers);
   const uint64_t input =
-      vram__product4_or_overflow(r->seq_length, r->mini_batch, r->input_size, item);
+      vram__product4_or_overflow(r->seq_length, r->mini_batch, r->input_size, vram__dtype_size(dt));
   const uint64_t fixed = vram__sum_or_overflow(streams, weights);
   vram_bounds b = {0, 0, 0};
   b.expected = vram__sum_or_overflow(
