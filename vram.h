@@ -2402,14 +2402,14 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
-  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
-  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
-  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
-  X(loss_parallel) X(moe) X(custom)
+  X(scaled_dot_product_attention) X(ring_attention) X(context_parallel) X(multi_head_attention) \
+  X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
+  X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(all_gather) X(reduce_scatter) \
+  X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2447,7 +2447,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)    \
+  X(rank, I) X(rotate, W) X(load_balance, B)
 
 /* clang-format on */
 
@@ -2605,6 +2606,7 @@ typedef struct vram_graph {
   uint8_t autocast;     /* of new nodes */
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
+  const vram_node *context; /* context_parallel around the module; NULL: there is none */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
@@ -3397,6 +3399,8 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
+  uint8_t alltoall, enable_load_balance;
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;
@@ -13957,6 +13961,8 @@ struct vram__step {
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
+  vram__tensor *context_held; /* what context_parallel's frame holds until behind backward */
+  uint32_t ncontext;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -13983,7 +13989,8 @@ struct vram__step {
 struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
-  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t *gradient;   /* blocks of the leaves' gradients, */
+  uint32_t *input;      /* and of inputs that each step has anew */
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
@@ -17593,6 +17600,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n);
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
 
@@ -17644,6 +17652,18 @@ typedef struct vram__sdpa {
   int causal, gqa;
   int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
 } vram__sdpa;
+
+/* What a fused kernel makes: softmax_lse of so many rows for each head, and the random state. */
+typedef struct vram__sdpa_made {
+  vram__tensor y, lse, rest[2];
+  int64_t rows;
+} vram__sdpa_made;
+
+/* What its backward has: the gradient of y, and what was saved. */
+typedef struct vram__sdpa_saved {
+  vram__tensor g, k, q, v, lse, y;
+  int dropout; /* of memory-efficient attention */
+} vram__sdpa_saved;
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
@@ -17814,11 +17834,27 @@ VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p);
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p);
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f);
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p);
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
+
+/* context_parallel.c */
+VRAM__FN void vram__context_enter(vram__step *s);
+VRAM__FN void vram__context_leave(vram__step *s);
+VRAM__FN void vram__context_inputs(vram__step *s);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
@@ -32142,7 +32178,7 @@ static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, con
 }
 
 /* attention.cpp, validate_sdpa_input */
-static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
@@ -32411,6 +32447,20 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
   vram__save_tensor(s, f, p->in[2]);
 }
 
+/* What was saved, behind a mask. */
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  vram__sdpa_saved x;
+  x.g = VRAM__SLOTS(f)[0].g;
+  x.k = saved[0];
+  x.q = saved[1];
+  x.v = saved[2];
+  x.lse = saved[3];
+  x.y = saved[4];
+  x.dropout = (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0;
+  return x;
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   const int math = s->device.rules->attention.math;
@@ -32505,40 +32555,22 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
   return mask;
 }
 
-/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+/* attention.cu, _efficient_attention_forward */
+static void vram__efficient_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                    vram__sdpa_made *m) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const vram_dtype dt = p->in[0].dt;
-  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
-  vram__grad_fn *f;
-  if (p->in[3].d)
-    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  vram__tensor sums = vram__tensor_none();
   if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
-    seed = vram__tensor_raw(s, 8);
-    offset = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 8);
+    m->rest[1] = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
-  if (f)
-    lse =
-        vram__tensor_raw(s, vram__product4_or_overflow(
-                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
+  m->y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), p->in[0].dt);
+  m->rows = vram__round_up(z.sq, s->device.rules->efficient.lse);
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, m->rows));
+  if (vram__is_half(p->in[0].dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
-  if (f) {
-    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
   vram__tensor_release(s, sums);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
 }
 
 /* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
@@ -32624,27 +32656,30 @@ static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *
   return delta;
 }
 
-/* attention_backward.cu, _efficient_attention_backward */
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+/* attention_backward.cu, _efficient_attention_backward. mask: of its gradient, or NULL */
+static void vram__efficient_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *mask,
+                                     vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int half = vram__is_half(q.dt);
-  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
-               workspace;
+  vram__tensor g_copy = vram__attention_bshd_copy(s, x->g), spread[2], delta, workspace;
   to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
   to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
   vram__attention_spread_heads(s, &z, q.dt, spread);
-  if (f->nin > 3 && vram__input_wanted(f, 3))
-    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  if (mask)
+    *mask = vram__efficient_mask_gradient(s, &z, q.dt);
   delta = vram__efficient_delta(s, &z, half);
-  workspace = vram__tensor_raw(
-      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  workspace = vram__tensor_raw(s, vram__efficient_workspace(s, &z, half, x->dropout));
   vram__tensor_release(s, delta);
   vram__tensor_release(s, workspace);
   vram__attention_sum_heads(s, &z, k, v, spread);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__efficient_backward(s, &x, f->nin > 3 && vram__input_wanted(f, 3) ? to + 3 : NULL, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -32710,7 +32745,7 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
 }
 
 /* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
-static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p) {
   const int64_t d = p->in[0].d->v[3];
   int64_t pad[2];
   uint32_t i;
@@ -32721,54 +32756,34 @@ static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
 }
 
 /* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
-  const int64_t width = p->in[0].d->v[3];
-  vram__sdpa_size z;
-  vram__grad_fn *f;
-  vram__tensor y, lse, partial[2], rng, unused;
-  vram__flash_pad(s, p);
-  z = vram__sdpa_sizes(p);
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
-  y = vram__tensor_empty(s,
-                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
-                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
-                             : vram__attention_like_bshd(s, p->in[0].d),
-                         p->in[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+static void vram__flash_forward(vram__step *s, const vram__sdpa *p, vram__sdpa_made *m) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  vram__tensor partial[2];
+  m->y = vram__tensor_empty(s,
+                            vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                                ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                                : vram__attention_like_bshd(s, p->in[0].d),
+                            p->in[0].dt);
+  m->rows = z.sq;
+  m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = unused = vram__tensor_none();
   if (s->device.rules->attention.flash_seed) {
-    rng = vram__tensor_raw(s, 16);
-    unused = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 16);
+    m->rest[1] = vram__tensor_raw(s, 8);
     if (p->dropout_p)
-      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
-  }
-  if (f) {
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, rng);
-    vram__save_tensor(s, f, unused);
+      vram__tensor_replace(s, &m->rest[0], vram__tensor_raw(s, 16));
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, unused);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (width != z.d)
-    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
-  return y;
 }
 
 /* flash_api.cpp, mha_bwd */
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
+static void vram__flash_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
-  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
-                     y_copy = vram__attention_bshd_copy(s, y);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, x->g),
+                     y_copy = vram__attention_bshd_copy(s, x->y);
   vram__tensor delta, query_sums, spread[2];
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
@@ -32782,6 +32797,11 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, delta);
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__flash_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -32806,33 +32826,21 @@ static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *
   return vram__dims_in(s, 4, size, stride);
 }
 
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+static void vram__cudnn_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                vram__sdpa_made *m) {
   const vram_dims *q = p->in[0].d;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
-  if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
+  m->rest[0] = vram__tensor_raw(s, 8);
+  m->rest[1] = vram__tensor_raw(s, 8);
+  m->y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  m->rows = q->v[2];
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
 }
 
 /* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
    rows are what it needs at least; the upper bound has room for the other gradients, too. */
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g,
-                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+static void vram__cudnn_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor g = x->g, k = x->k, q = x->q, v = x->v;
   vram__tensor g_copy = vram__tensor_none(), workspace;
   to[0] = vram__pointwise_empty1(s, q);
   to[1] = vram__pointwise_empty1(s, k);
@@ -32844,7 +32852,77 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
   vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
   vram__tensor_release(s, workspace);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__cudnn_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- one of the three ---- */
+
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m) {
+  m->y = m->lse = m->rest[0] = m->rest[1] = vram__tensor_none();
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_forward(s, p, m);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_forward(s, p, wants_lse, m);
+  else
+    vram__cudnn_forward(s, p, wants_lse, m);
+}
+
+/* In the order of the arguments' names: flash attention's are rng_state and unused, the others'
+   philox_offset and philox_seed. */
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m) {
+  const int flash = backend == VRAM__SDPA_FLASH;
+  if (backend == VRAM__SDPA_EFFICIENT && p->dropout_p)
+    f->aux |= VRAM__SDPA_SAVED_DROPOUT;
+  vram__sdpa_save(s, f, p);
+  vram__save_tensor(s, f, m->lse);
+  vram__save_tensor(s, f, m->y);
+  vram__save_tensor(s, f, m->rest[!flash]);
+  vram__save_tensor(s, f, m->rest[flash]);
+}
+
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to) {
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_backward(s, x, to);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_backward(s, x, NULL, to);
+  else
+    vram__cudnn_backward(s, x, to);
+}
+
+/* Takes what it makes other inputs of: a mask that is expanded, heads of another width. */
+static vram__tensor vram__sdpa_fused(vram__step *s, vram__sdpa *p, int backend) {
+  const uint32_t kind = backend == VRAM__SDPA_FLASH       ? VRAM__K_sdpa_flash
+                        : backend == VRAM__SDPA_EFFICIENT ? VRAM__K_sdpa_efficient
+                                                          : VRAM__K_sdpa_cudnn;
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_made m;
+  vram__grad_fn *f;
+  vram__sdpa_size z;
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  if (backend == VRAM__SDPA_EFFICIENT && p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, kind, p->in, backend == VRAM__SDPA_EFFICIENT && p->in[3].d ? 4 : 3, 1,
+                        8);
+  vram__sdpa_fused_forward(s, p, backend, f != NULL, &m);
+  if (f)
+    vram__sdpa_fused_save(s, f, p, backend, &m);
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (width != z.d)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  return m.y;
 }
 
 /* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
@@ -33011,7 +33089,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
 }
 
 /* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
-static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   if (p->backend == VRAM__SDPA_NONE)
     return vram__sdpa_select(s, p);
   if (vram__sdpa_can_use(s, p, p->backend))
@@ -33019,19 +33097,6 @@ static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                     "this attention backend does not take these tensors");
   return VRAM__SDPA_MATH;
-}
-
-static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
-  switch (backend) {
-  case VRAM__SDPA_CUDNN:
-    return vram__sdpa_cudnn(s, p);
-  case VRAM__SDPA_FLASH:
-    return vram__sdpa_flash(s, p);
-  case VRAM__SDPA_EFFICIENT:
-    return vram__sdpa_efficient(s, p);
-  default:
-    return vram__sdpa_math(s, p);
-  }
 }
 
 /* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
@@ -33048,7 +33113,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   backend = vram__sdpa_backend(s, p);
   if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
     vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
-  y = vram__sdpa_run(s, p, backend);
+  y = backend == VRAM__SDPA_MATH ? vram__sdpa_math(s, p) : vram__sdpa_fused(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 4; i-- > 0;)
@@ -33056,30 +33121,37 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   return y;
 }
 
-static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+/* What the node's line asks for, of these inputs. */
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p) {
   const int64_t word = VRAM__INT(n, backend, 0);
-  vram__sdpa p;
-  vram__tensor held[4];
   uint32_t i;
-  p.in[3] = vram__tensor_none();
-  p.dropout_p = VRAM__INT(n, dropout_p, 0);
-  p.causal = VRAM__INT(n, is_causal, 0) != 0;
-  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
-  if (p.gqa && !s->device.rules->attention.gqa) {
+  p->in[3] = vram__tensor_none();
+  p->dropout_p = VRAM__INT(n, dropout_p, 0);
+  p->causal = VRAM__INT(n, is_causal, 0) != 0;
+  p->gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p->gqa && !s->device.rules->attention.gqa) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
     s->problem_node = n;
   }
-  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                                : VRAM__SDPA_NONE;
-  for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    p.in[i] = vram__autocast_low(s, x[i]);
+  p->backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+               : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                 : VRAM__SDPA_NONE;
+  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+    p->in[i] = vram__autocast_low(s, x[i]);
+}
+
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__sdpa p;
+  vram__tensor held[4]; /* by autocast, which holds all arguments */
+  uint32_t i;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < n->nin; i++)
     held[i] = vram__tensor_retain(s, p.in[i]);
-  }
   if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
     y[0] = vram__torch_sdpa(s, &p);
   else {
@@ -33095,6 +33167,605 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/ring_attention    scaled_dot_product_attention of ranks that have a part of the sequence
+   each (torch/distributed/tensor/experimental/_context_parallel/_attention.py, whose functions and
+   variables the names are) */
+
+/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
+   left out. */
+static int vram__ring_skips(const vram_node *n, int64_t i) {
+  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
+}
+
+/* The halves of what the first of two chunks, or the second, is taken of: of load balancing. */
+static int vram__ring_halves(const vram_node *n, int64_t i) {
+  return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
+}
+
+enum { VRAM__RING_BYTES = 8192 }; /* of the step's scratch, for one */
+
+static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
+                rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
+  const int causal = VRAM__INT(n, is_causal, 0) != 0;
+  if (ranks < 1 || ranks > VRAM__MAX_UNITS || rank < 0 || rank >= ranks)
+    return vram__node_error(g, n, "ranks or rank is out of range");
+  if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
+    return vram__node_error(g, n, "rotate must be allgather or alltoall");
+  if (n->in[0]->d->ndim != 4)
+    return vram__node_error(g, n, "query, key and value [batch, heads, sequence, width]");
+  if (!vram__shape_sdpa(g, n))
+    return 0;
+  if (causal && n->in[0]->d->v[2] != n->in[1]->d->v[2])
+    return vram__node_error(g, n, "is_causal requires the same query and context sequence lengths");
+  if (!causal && VRAM__INT(n, load_balance, 0))
+    return vram__node_error(g, n,
+                            "Load balancing requires `is_causal=True`. (enable_load_balance=0 "
+                            "leaves it out)");
+  if (VRAM__INT(n, load_balance, 0) && n->in[0]->d->v[2] % 2)
+    return vram__node_error(g, n, "load balancing of rows that 2 does not divide");
+  g->extra += VRAM__RING_BYTES;
+  return 1;
+}
+
+static uint64_t vram__flops_ring_attention(const vram_node *n) {
+  const uint64_t each = vram__flops_sdpa(n);
+  uint64_t sum = 0;
+  int64_t i;
+  if (VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0))
+    return vram__product_or_overflow(each, (uint64_t)VRAM__INT(n, rank, 0) + 1);
+  i = VRAM__INT(n, ranks, 1) - 1;
+  sum = vram__product_or_overflow(vram__ring_halves(n, 1) ? each / 2 : each, (uint64_t)i);
+  return vram__sum_or_overflow(each, sum);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* ---- pieces ---- */
+
+/* x, in its own storage, with these dims: nothing inside has a history. */
+static vram__tensor vram__ring_view(vram__step *s, vram__tensor x, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor y = vram__tensor_retain(s, x);
+  y.d = d;
+  y.dt = dt;
+  return y;
+}
+
+/* x.chunk(2, dim=2)[i] */
+static vram__tensor vram__ring_half(vram__step *s, vram__tensor x) {
+  int64_t size[4];
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    size[i] = i == 2 ? x.d->v[2] / 2 : x.d->v[i];
+  return vram__ring_view(s, x, vram__dims_in(s, 4, size, VRAM__STRIDE(x.d)), x.dt);
+}
+
+/* torch.cat of both chunks of x, of which one may be another tensor */
+static vram__tensor vram__ring_cat(vram__step *s, vram__tensor x, const vram_dims *other) {
+  const vram__tensor half = vram__ring_half(s, x);
+  const int cl = vram__suggests_cl(half.d) && (!other || vram__suggests_cl(other));
+  const vram__tensor y =
+      vram__tensor_empty(s, vram__cat_dims(s, vram__dims_contiguous(s, x.d), cl), x.dt);
+  vram__tensor_release(s, half);
+  return y;
+}
+
+/* _create_rotater: what is rotated from rank to rank. */
+typedef struct vram__rotater {
+  vram__tensor buffer; /* that came last, or all that were gathered */
+  vram__tensor flight; /* what a collective reads until the next one is waited for */
+  int gathers;
+} vram__rotater;
+
+/* exchange_buffers; what is exchanged stays the caller's. */
+static void vram__rotater_exchange(vram__step *s, vram__rotater *r, vram__tensor x, int64_t ranks) {
+  const uint64_t bytes = vram__dims_bytes_of(x.d, x.dt);
+  if (r->gathers && r->buffer.st)
+    return;
+  r->flight = vram__tensor_retain(s, x);
+  if (r->gathers) {
+    r->buffer = vram__tensor_raw(s, vram__product_or_overflow(bytes, (uint64_t)ranks));
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(r->buffer.d, VRAM_U8),
+                      (uint64_t)ranks);
+    return;
+  }
+  vram__tensor_replace(s, &r->buffer, vram__tensor_empty(s, x.d, x.dt));
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_TO_ALL, bytes, 0); /* all of it to one other */
+}
+
+/* next_buffer */
+static vram__tensor vram__rotater_next(vram__step *s, vram__rotater *r) {
+  vram__tensor_replace(s, &r->flight, vram__tensor_none());
+  return vram__tensor_retain(s, r->buffer);
+}
+
+/* torch.cat([key.flatten(), value.flatten()]) */
+static vram__tensor vram__ring_flat(vram__step *s, vram__tensor key, vram__tensor value) {
+  const vram__tensor a = vram__tensor_contiguous(s, key), b = vram__tensor_contiguous(s, value);
+  const int64_t size = (int64_t)(key.d->numel + value.d->numel);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_in(s, 1, &size, NULL), key.dt);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  return y;
+}
+
+/* ---- forward ---- */
+
+/* _SDPAMerger */
+typedef struct vram__merger {
+  vram__tensor out, lse;
+} vram__merger;
+
+/* PyTorch's words on what does not broadcast. */
+static int vram__ring_lengths(vram__step *s, int64_t a, int64_t b) {
+  static const char what[] = "of memory-efficient attention logsumexp has rows in multiples of 32: "
+                             "The size of tensor a must match the size of tensor b at "
+                             "non-singleton dimension 2";
+  if (a != b && a != 1 && b != 1)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, what);
+  return !s->failed;
+}
+
+/* _merge_one, behind the first. Takes neither. */
+static void vram__merger_add(vram__step *s, vram__merger *m, vram__tensor block_out,
+                             vram__tensor block_lse, int partial) {
+  vram__tensor lse = partial ? vram__ring_half(s, m->lse) : vram__tensor_retain(s, m->lse),
+               out = partial ? vram__ring_half(s, m->out) : vram__tensor_retain(s, m->out), a, b;
+  if (vram__ring_lengths(s, block_lse.d->v[2], lse.d->v[2]) &&
+      vram__ring_lengths(s, lse.d->v[2], out.d->v[2])) {
+    /* out - sigmoid(block_lse - lse) * (out - block_out) */
+    a = vram__pointwise_empty2(s, block_lse, lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    b = vram__pointwise_empty2(s, out, block_out);
+    vram__tensor_replace(s, &a, vram__pointwise_empty2(s, a, b));
+    vram__tensor_release(s, b);
+    vram__tensor_replace(s, &out, vram__pointwise_empty2(s, out, a));
+    vram__tensor_release(s, a);
+    /* lse - logsigmoid(lse - block_lse) */
+    a = vram__pointwise_empty2(s, lse, block_lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    vram__tensor_replace(s, &lse, vram__pointwise_empty2(s, lse, a));
+    vram__tensor_release(s, a);
+    vram__tensor_replace(s, &m->lse,
+                         partial ? vram__ring_cat(s, m->lse, lse.d) : vram__tensor_retain(s, lse));
+    vram__tensor_replace(s, &m->out,
+                         partial ? vram__ring_cat(s, m->out, out.d) : vram__tensor_retain(s, out));
+  }
+  vram__tensor_release(s, lse);
+  vram__tensor_release(s, out);
+}
+
+static void vram__merger_step(vram__step *s, vram__merger *m, const vram__sdpa_made *made,
+                              int partial) {
+  const vram__tensor out = vram__tensor_to(s, made->y, VRAM_F32);
+  if (m->out.d)
+    vram__merger_add(s, m, out, made->lse, partial);
+  else {
+    m->out = vram__tensor_retain(s, out);
+    m->lse = vram__tensor_retain(s, made->lse);
+  }
+  vram__tensor_release(s, out);
+}
+
+static void vram__ring_release(vram__step *s, vram__tensor *t, uint32_t n) {
+  while (n--) {
+    vram__tensor_release(s, *t);
+    *t++ = vram__tensor_none();
+  }
+}
+
+/* Variables of _templated_ring_attention. */
+typedef struct vram__ring {
+  vram__tensor key, value, next_kv;
+  vram__tensor q, k, v;
+  vram__rotater rotater;
+} vram__ring;
+
+static void vram__ring_begin(vram__step *s, vram__ring *r, const vram_node *n, vram__tensor key,
+                             vram__tensor value) {
+  vram__memory_zero(r, sizeof *r);
+  r->rotater.gathers = VRAM__INT(n, rotate, VRAM__WORD("allgather")) == VRAM__WORD("allgather");
+  r->key = vram__tensor_contiguous(s, key);
+  r->value = vram__tensor_contiguous(s, value);
+}
+
+/* The keys and values of another rank. */
+static void vram__ring_next(vram__step *s, vram__ring *r, vram__tensor buffer) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor_replace(s, &r->key, vram__ring_view(s, buffer, key, r->key.dt));
+  vram__tensor_replace(s, &r->value, vram__ring_view(s, buffer, value, r->value.dt));
+}
+
+/* q, k, v of round i; their variables are the ones before until then. */
+static void vram__ring_choose(vram__step *s, vram__ring *r, const vram_node *n, int64_t i,
+                              vram__tensor query) {
+  const int halves = vram__ring_halves(n, i), partial = i > VRAM__INT(n, rank, 0);
+  const vram__tensor q =
+      halves && partial ? vram__ring_half(s, query) : vram__tensor_retain(s, query);
+  const vram__tensor k =
+      halves && !partial ? vram__ring_half(s, r->key) : vram__tensor_retain(s, r->key);
+  const vram__tensor v =
+      halves && !partial ? vram__ring_half(s, r->value) : vram__tensor_retain(s, r->value);
+  vram__tensor_replace(s, &r->q, q);
+  vram__tensor_replace(s, &r->k, k);
+  vram__tensor_replace(s, &r->v, v);
+}
+
+/* The output of the kernel as the ring has it: logsumexp of four axes. */
+static void vram__ring_kernel(vram__step *s, const vram__sdpa *p, int backend, vram__sdpa_made *m) {
+  const vram_dims *q = p->in[0].d;
+  vram__sdpa_fused_forward(s, p, backend, 1, m);
+  m->lse.d = vram__dims_4d(s, q->v[0], q->v[1], m->rows, 1);
+  m->lse.dt = VRAM_F32;
+}
+
+/* _templated_ring_attention: *m becomes what is returned, of the first kernel its random state. */
+static void vram__ring_forward(vram__step *s, const vram_node *n, const vram__sdpa *p, int backend,
+                               vram__sdpa_made *m) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  vram__sdpa call = *p;
+  vram__sdpa_made last, made;
+  vram__merger merger;
+  vram__ring r;
+  int64_t i;
+  vram__memory_zero(&last, sizeof last);
+  vram__memory_zero(&merger, sizeof merger);
+  vram__ring_begin(s, &r, n, p->in[1], p->in[2]);
+  for (i = 0; i < ranks && !s->failed; i++) {
+    if (i) {
+      vram__tensor_replace(s, &r.next_kv, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, r.next_kv);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+      vram__tensor_replace(s, &r.next_kv, vram__tensor_none());
+    }
+    if (vram__ring_skips(n, i))
+      continue;
+    vram__ring_choose(s, &r, n, i, p->in[0]);
+    call.in[0] = r.q;
+    call.in[1] = r.k;
+    call.in[2] = r.v;
+    vram__ring_kernel(s, &call, backend, &made);
+    vram__ring_release(s, &last.y, 1);
+    vram__ring_release(s, &last.lse, 1);
+    if (!i) {
+      m->rest[0] = vram__tensor_retain(s, made.rest[0]); /* saved_rest */
+      m->rest[1] = vram__tensor_retain(s, made.rest[1]);
+    }
+    vram__ring_release(s, &last.rest[1], 1);
+    vram__ring_release(s, &last.rest[0], 1);
+    last = made;
+    vram__merger_step(s, &merger, &made, vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0));
+  }
+  m->y = vram__tensor_to(s, merger.out.d ? merger.out : last.y, p->in[0].dt);
+  m->lse = vram__tensor_retain(s, merger.lse);
+  vram__ring_release(s, &r.key, 3);
+  vram__ring_release(s, &merger.out, 2);
+  vram__ring_release(s, &r.rotater.buffer, 2);
+  vram__ring_release(s, &r.q, 3);
+  vram__ring_release(s, &last.y, 2);
+  vram__ring_release(s, &last.rest[1], 1);
+  vram__ring_release(s, &last.rest[0], 1);
+}
+
+static void vram__forward_ring_attention(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__sdpa p;
+  vram__sdpa_made m;
+  vram__tensor held[3];
+  vram__grad_fn *f;
+  int64_t width;
+  uint32_t i;
+  int backend;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < 3; i++)
+    held[i] = vram__tensor_retain(s, p.in[i]);
+  backend = vram__sdpa_backend(s, &p);
+  if (backend == VRAM__SDPA_MATH)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "CP only supports flash attention and memory efficient attention now (and "
+                      "cuDNN's), and none of them takes these tensors");
+  vram__memory_zero(&m, sizeof m);
+  width = p.in[0].d->v[3];
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, &p);
+  f = vram__tape_record(s, n->op, p.in, 3, 1, 7);
+  if (!s->failed)
+    vram__ring_forward(s, n, &p, backend, &m);
+  if (f) {
+    f->aux = (uint64_t)backend << 8;
+    vram__sdpa_fused_save(s, f, &p, backend, &m);
+  }
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (p.in[0].d->v[3] != width && !s->failed)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  y[0] = m.y;
+  for (i = 3; i-- > 0;)
+    vram__tensor_release(s, p.in[i]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, held[i]);
+}
+
+/* ---- backward ---- */
+
+/* Variables of _templated_ring_attention_backward. */
+typedef struct vram__ring_gradients {
+  vram__tensor next_grad_kv;
+  vram__tensor of[3];  /* grad_query_, grad_key_, grad_value_: of a round */
+  vram__tensor sum[3]; /* grad_query, grad_key, grad_value: in fp32 */
+  vram__tensor buffer; /* of keys and values */
+  vram__tensor out, dout, lse;
+  vram__rotater rotater;
+} vram__ring_gradients;
+
+static vram__tensor vram__ring_zeros(vram__step *s, vram__tensor like) {
+  return vram__tensor_empty(s, vram__dims_dense(s, like.d), VRAM_F32);
+}
+
+/* The kernel's backward of round i. */
+static void vram__ring_kernel_backward(vram__step *s, vram__ring *r, vram__ring_gradients *g,
+                                       const vram_node *n, int64_t i, int backend,
+                                       const vram__sdpa_saved *x) {
+  const int partial = vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0);
+  vram__tensor out = partial ? vram__ring_half(s, x->y) : vram__tensor_retain(s, x->y),
+               dout = partial ? vram__ring_half(s, x->g) : vram__tensor_retain(s, x->g),
+               lse = vram__tensor_retain(s, x->lse), made[3];
+  vram__sdpa_saved call = *x;
+  uint32_t k;
+  if (partial) {
+    vram__tensor_replace(s, &lse, vram__ring_half(s, lse));
+    vram__tensor_replace(s, &lse, vram__tensor_contiguous(s, lse));
+  }
+  vram__ring_choose(s, r, n, i, x->q);
+  vram__tensor_replace(s, &g->out, out);
+  vram__tensor_replace(s, &g->dout, dout);
+  vram__tensor_replace(s, &g->lse, lse);
+  call.q = r->q;
+  call.k = r->k;
+  call.v = r->v;
+  call.y = g->out;
+  call.g = g->dout;
+  call.lse = g->lse;
+  vram__sdpa_fused_backward(s, backend, &call, made);
+  for (k = 0; k < 3; k++)
+    vram__tensor_replace(s, &g->of[k], made[k]);
+}
+
+/* What the round gives is added to the sums, of which those of keys and values go to the next rank.
+ */
+static void vram__ring_add(vram__step *s, vram__ring_gradients *g, const vram_node *n, int64_t i) {
+  const int halves = VRAM__INT(n, load_balance, 0) != 0, before = i <= VRAM__INT(n, rank, 0);
+  uint32_t k;
+  if (i) {
+    const vram__tensor next = vram__rotater_next(s, &g->rotater);
+    vram__tensor_replace(s, &g->next_grad_kv, next);
+    for (k = 1; k < 3; k++)
+      vram__tensor_replace(
+          s, &g->sum[k], vram__ring_view(s, next, vram__dims_contiguous(s, g->sum[k].d), VRAM_F32));
+    for (k = 1; k < 3 && before && halves; k++)
+      vram__tensor_replace(s, &g->sum[k], vram__ring_cat(s, g->sum[k], NULL));
+  }
+  vram__tensor_replace(s, &g->next_grad_kv, vram__ring_flat(s, g->sum[1], g->sum[2]));
+  vram__rotater_exchange(s, &g->rotater, g->next_grad_kv, VRAM__INT(n, ranks, 1));
+  if (!before && halves)
+    vram__tensor_replace(s, &g->sum[0], vram__ring_cat(s, g->sum[0], NULL));
+}
+
+/* What is returned, and the variables go. */
+static void vram__ring_end(vram__step *s, vram__ring *r, vram__ring_gradients *g, vram_dtype dt,
+                           vram__tensor *to) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor next;
+  vram__tensor_replace(s, &g->sum[0], vram__tensor_to(s, g->sum[0], dt));
+  next = vram__rotater_next(s, &g->rotater);
+  vram__tensor_replace(s, &next, vram__tensor_to(s, next, dt));
+  vram__tensor_replace(s, &g->next_grad_kv, next);
+  to[0] = vram__tensor_retain(s, g->sum[0]);
+  to[1] = vram__tensor_view(s, next, vram__dims_contiguous(s, key));
+  to[2] = vram__tensor_view(s, next, vram__dims_contiguous(s, value));
+  vram__ring_release(s, &g->sum[1], 2);
+  vram__ring_release(s, &r->key, 3);
+  vram__ring_release(s, &g->next_grad_kv, 1);
+  vram__ring_release(s, g->of, 3);
+  vram__ring_release(s, g->sum, 1);
+  vram__ring_release(s, &r->rotater.buffer, 2);
+  vram__ring_release(s, &g->rotater.buffer, 2);
+  vram__ring_release(s, &g->buffer, 1);
+  vram__ring_release(s, &r->q, 3);
+  vram__ring_release(s, &g->out, 3);
+}
+
+static void vram__backward_ring_attention(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_node *n = f->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__ring_gradients g;
+  vram__ring r;
+  int64_t i;
+  uint32_t k;
+  vram__memory_zero(&g, sizeof g);
+  g.sum[0] = vram__ring_zeros(s, x.q);
+  g.sum[1] = vram__ring_zeros(s, x.k);
+  g.sum[2] = vram__ring_zeros(s, x.v);
+  vram__ring_begin(s, &r, n, x.k, x.v);
+  for (i = 0; i < ranks; i++) {
+    if (i) {
+      vram__tensor_replace(s, &g.buffer, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, g.buffer);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+    }
+    if (!vram__ring_skips(n, i))
+      vram__ring_kernel_backward(s, &r, &g, n, i, (int)(f->aux >> 8), &x);
+    else
+      for (k = 0; k < 3; k++)
+        vram__tensor_replace(s, &g.of[k],
+                             vram__ring_zeros(s, k == 0   ? x.q
+                                                 : k == 1 ? r.key
+                                                          : r.value));
+    vram__ring_add(s, &g, n, i);
+  }
+  vram__ring_end(s, &r, &g, x.q.dt, to);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(ring_attention, "", 3, 3, ring_attention, SAME, low, ring_attention, ring_attention,
+         ring_attention, ATTENTION, 0, 0,
+         "ranks! rank! rotate load_balance dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/context_parallel    context_parallel: what of a step's inputs and of a module's buffers is
+   cut along the sequence, in place (torch/distributed/tensor/experimental/_context_parallel) */
+
+static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, k, a, count;
+  const int64_t *dims = vram__node_list(n, VRAM__KEY_dims, &count);
+  if (ranks < 1 || ranks > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "ranks is out of range");
+  if (g->context)
+    return vram__node_error(g, n, "a second context");
+  if (count != n->nin || n->nout != n->nin)
+    return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *d = n->in[i]->d;
+    if (!vram__axis(g, dims[i], d->ndim, &a))
+      return 0;
+    if (!d->ndim || d->v[a] % (ranks * (VRAM__INT(n, load_balance, 0) ? 2 : 1)))
+      return vram__node_error(g, n, "a sequence that the ranks do not divide");
+    for (k = 0; k < d->ndim; k++)
+      size[k] = k == a ? d->v[k] / ranks : d->v[k];
+    if (!vram__node_out(g, n, i, d->ndim, size, n->in[i]->dtype))
+      return 0;
+  }
+  g->context = n;
+  g->extra += (n->nin * UINT64_C(3) + g->ninput) * sizeof(vram_dims);
+  return 1;
+}
+
+#ifndef VRAM_NO_STEP
+
+/* What a tensor is on the device: an input, or a buffer of the module. */
+static vram__tensor vram__context_buffer(const vram__step *s, const vram_value *v) {
+  return v->node ? s->param[v->node->param[0]->index] : s->variable[s->name_of[v->index]].t;
+}
+
+/* no_restore_buffers: the inputs of a step. */
+static int vram__context_restores(const vram_value *v) { return v->node != NULL; }
+
+static void vram__context_hold(vram__step *s, vram__tensor t) {
+  s->context_held[s->ncontext++] = t;
+}
+
+/* _HeadTailLoadBalancer._generate_indices */
+static vram__tensor vram__context_indices(vram__step *s, int64_t length, int64_t ranks) {
+  const int64_t half = length / 2;
+  const vram_dims *all = vram__dims_in(s, 1, &length, NULL),
+                  *each = vram__dims_in(s, 1, &ranks, NULL),
+                  *part = vram__dims_in(s, 1, &half, NULL);
+  const vram__tensor indices = vram__tensor_empty(s, all, VRAM_I32),
+                     head = vram__tensor_empty(s, each, VRAM_I64),
+                     tail = vram__tensor_empty(s, each, VRAM_I64),
+                     first = vram__tensor_empty(s, part, VRAM_I32),
+                     second = vram__tensor_empty(s, part, VRAM_I32),
+                     paired = vram__tensor_empty(s, all, VRAM_I32);
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, first);
+  vram__tensor_release(s, indices);
+  vram__tensor_release(s, head);
+  vram__tensor_release(s, tail);
+  return paired;
+}
+
+/* with context_parallel(mesh, buffers=..): before the module is called. What its frame holds until
+   its end goes in this order: copies of what is restored, shards, the last shard's clone, and the
+   copy of the last buffer, which a loop has been at. */
+VRAM__FN void vram__context_enter(vram__step *s) {
+  const vram_node *n = s->g->context;
+  const int balanced = VRAM__INT(n, load_balance, 0) != 0;
+  const uint32_t count = n->nin, last = count - 1;
+  vram__tensor indices = vram__tensor_none(), *held, t;
+  uint32_t i, copies = 0, a;
+  for (i = 0; i < last; i++)
+    copies += (uint32_t)vram__context_restores(n->in[i]);
+  held = s->context_held;
+  for (i = 0; i < 2 * count + 1; i++)
+    held[i] = vram__tensor_none();
+  s->ncontext = copies + count + 2;
+  for (i = 0, a = copies; i < count; i++)
+    if (vram__context_restores(n->in[i])) {
+      t = vram__context_buffer(s, n->in[i]);
+      held[i == last ? s->ncontext - 1 : --a] =
+          vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt);
+    }
+  vram__axis((vram_graph *)0, vram__node_list(n, VRAM__KEY_dims, NULL)[0], n->in[0]->d->ndim, &a);
+  if (balanced)
+    indices = vram__context_indices(s, n->in[0]->d->v[a], VRAM__INT(n, ranks, 1));
+  for (i = 0; i < count; i++) { /* _context_parallel_buffers */
+    vram__tensor whole = vram__tensor_none();
+    t = vram__context_buffer(s, n->in[i]);
+    if (balanced)
+      whole = vram__tensor_empty(s, vram__dims_contiguous(s, t.d), t.dt);
+    held[copies + last - i] = vram__tensor_empty(s, vram__dims_contiguous(s, n->out[i].d), t.dt);
+    vram__tensor_release(s, whole);
+  }
+  vram__tensor_release(s, indices);
+  for (i = 0; i < count; i++) {
+    t = held[copies + last - i];
+    vram__tensor_replace(s, &held[copies + count], vram__tensor_none());
+    held[copies + count] = vram__tensor_empty(s, t.d, t.dt);
+  }
+}
+
+/* The context's end. */
+VRAM__FN void vram__context_leave(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->ncontext; i++)
+    vram__tensor_release(s, s->context_held[i]);
+  s->ncontext = 0;
+}
+
+/* A batch that is cut in place is a new one each time: it is made before the one before goes. */
+VRAM__FN void vram__context_inputs(vram__step *s) {
+  const uint8_t old = s->cat;
+  vram__tensor *const before = s->context_held;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < s->g->ninput; i++) {
+    vram__variable *v = s->variable + s->name_of[s->g->input[i]->index];
+    before[i] = v->t;
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      v->t = vram__tensor_empty(s, v->t.d, v->t.dt);
+  }
+  for (i = s->g->ninput; i-- > 0;)
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      vram__tensor_release(s, before[i]);
+  s->cat = old;
+}
+
+/* The tensors as they are inside: the first rows of their storages. */
+static void vram__forward_context_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    y[i] = vram__tensor_view(s, x[i], n->out[i].d);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(context_parallel, "", 1, 4096, context_parallel, SAME, none, context_parallel, none, none,
+         NONE, 0, VRAM__OP_ANY_DTYPE, "ranks! dims! load_balance");
 
 /* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
@@ -41438,6 +42109,8 @@ VRAM__FN void vram__step_put_inputs(vram__step *s) {
       continue;
     t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
+    if (s->g->context && s->replay && !s->replay->fresh && t.st)
+      vram__slot_at(s, t.st)->block = s->replay->input[i];
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train)
@@ -41960,6 +42633,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  if (s->g->context) {
+    vram__context_leave(s);
+    if (!s->first_batch)
+      vram__context_inputs(s);
+    vram__context_enter(s);
+  }
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
   if (s->failed)
@@ -43464,6 +44143,10 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  for (i = 0; s->g->context && i < s->g->ninput; i++) {
+    const uint32_t st = s->variable[s->name_of[s->g->input[i]->index]].t.st;
+    s->replay->input[i] = st ? vram__owner_at(s, st)->block : 0;
+  }
   VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -43652,6 +44335,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
+  run.input = run.gradient + g->nparam + g->ninput;
   run.tight = tight != 0;
   s->replay = &run;
   run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
@@ -43785,7 +44469,7 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
   return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
-         ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+         ((uint64_t)g->nparam + UINT64_C(2) * g->ninput) * sizeof(uint32_t);
 }
 
 /* Convolutions with a search of their own: three a node, in a table with room between them. */
@@ -44087,6 +44771,9 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (g->context) {
+    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+  }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
     VRAM__TAKE(s->searched, uint32_t, s->searched_room);
@@ -44184,6 +44871,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   } else
     vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__context_leave(s);
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
@@ -44243,6 +44931,8 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
+  if (s->g->context)
+    vram__context_inputs(s);
   vram__zero_grad(s);
   VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
@@ -44693,7 +45383,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
        VRAM__SPEC_INIT,
-       VRAM__SPEC_OFFLOAD
+       VRAM__SPEC_OFFLOAD,
+       VRAM__SPEC_ROTATE
 };
 
 #define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
@@ -44749,6 +45440,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
+    {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
+    VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -44963,6 +45656,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "cpu or none";
     *(uint8_t *)at = w.text[0] == 'c';
     break;
+  case VRAM__SPEC_ROTATE:
+    if (!vram__text_is(w.text, w.len, "alltoall") && !vram__text_is(w.text, w.len, "allgather"))
+      return "allgather or alltoall";
+    *(uint8_t *)at = w.text[3] == 't';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -45053,6 +45751,7 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
+  p->enable_load_balance = 1;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
@@ -45816,6 +46515,7 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   int64_t ranks, rank;
+  int64_t length; /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
@@ -45840,6 +46540,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 /* cut_experts.c */
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
+
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
@@ -46612,7 +47318,301 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
-/* >>parallel/cut    the graph of one rank of tensor parallelism */
+/* >>parallel/cut_context    the graph of one rank of context parallelism: what is at a part of the
+   sequence, and attention around the ring */
+
+/* The sequence: what attention's queries have along their third axis, in every layer. 0: an error.
+ */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c) {
+  const vram_node *n;
+  int64_t length = 0;
+  for (n = c->from->first; n; n = n->next) {
+    const vram_dims *q;
+    if (n->op != VRAM_OP_scaled_dot_product_attention)
+      continue;
+    q = n->in[0]->d;
+    if (n->nin > 3)
+      return vram__rank_refuse(c, n, "attn_bias is not supported yet (attention with a mask)");
+    if (q->ndim != 4)
+      return vram__rank_refuse(c, n,
+                               "context parallelism cuts query, key and value "
+                               "[batch, heads, sequence, width]");
+    if (length && length != q->v[2])
+      return vram__rank_refuse(c, n, "attention of another sequence than the layers before");
+    length = q->v[2];
+  }
+  if (!length)
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED,
+                     "context parallelism knows no attention in this model (expected "
+                     "scaled_dot_product_attention)");
+  else if (length % c->ranks) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "a sequence that the ranks do not divide: ");
+    vram__error_more_i(c->g, length);
+    vram__error_more(c->g, " by cp=");
+    vram__error_more_i(c->g, c->ranks);
+  }
+  return c->g->error.code ? 0 : length;
+}
+
+/* create_default_load_balancer: the head-tail one, where two chunks a rank divide the sequence. */
+static int vram__context_balances(const vram__rank_cut *c) {
+  return c->p->enable_load_balance && c->length % (2 * c->ranks) == 0;
+}
+
+/* Which axis of a buffer is the sequence: the one behind the batch, or the first that is so long;
+   0: none. */
+static uint8_t vram__context_axis(const vram__rank_cut *c, const vram_dims *d) {
+  uint32_t i;
+  if (d->ndim > 1 && d->v[1] == c->length)
+    return 2;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] == c->length)
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* One of the tensors that the context has. */
+static int vram__context_add(vram__rank_cut *c, const vram_value *whole, vram_value *own,
+                             const vram_value **list, vram_value **in, int64_t *dims,
+                             uint32_t *count) {
+  const uint8_t axis = vram__context_axis(c, whole->d);
+  c->value[whole->index].own = own;
+  if (!axis)
+    return 1;
+  if (*count == VRAM__CONTEXT_MOST) {
+    vram__graph_fail(c->g, VRAM_ERR_LIMIT, "more than 64 inputs and buffers with a sequence");
+    return 0;
+  }
+  list[*count] = whole;
+  in[*count] = own;
+  dims[(*count)++] = axis - 1;
+  return 1;
+}
+
+/* In front of the model: its inputs, and buffers that have the sequence, are cut. */
+VRAM__FN int vram__context_begin(vram__rank_cut *c) {
+  const vram_value *list[VRAM__CONTEXT_MOST];
+  vram_value *in[VRAM__CONTEXT_MOST];
+  int64_t dims[VRAM__CONTEXT_MOST];
+  char name[VRAM_MAX_NAME + 1];
+  const vram_node *n;
+  vram_node *y;
+  vram__request r;
+  uint32_t i, count = 0, len;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    if (!vram__context_add(c, v, c->value[v->index].own, list, in, dims, &count))
+      return 0;
+  }
+  for (n = c->from->first; n; n = n->next) {
+    if (n->op != VRAM_OP_buffer || !vram__context_axis(c, n->out[0].d))
+      continue;
+    vram__rank_keys(c, n);
+    y = vram__rank_emit(c, n, n->op, NULL, 0);
+    if (!y)
+      return 0;
+    c->node[n->index] = y;
+    if (!vram__context_add(c, n->out, y->out, list, in, dims, &count))
+      return 0;
+  }
+  if (!count)
+    return vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "no input has the sequence"), 0;
+  c->words[0] = (int64_t)(VRAM__KEY_dims | count << 8);
+  for (i = 0; i < count; i++)
+    c->words[1 + i] = dims[i];
+  c->words[1 + count] = 0;
+  c->keys.words = c->words;
+  c->keys.count = 1 + count;
+  c->keys.room = 1000;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (vram__context_balances(c))
+    vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+  vram__memory_zero(&r, sizeof r);
+  r.op = VRAM_OP_context_parallel;
+  r.in = in;
+  r.nin = r.nout = count;
+  r.keys = &c->keys;
+  c->g->autocast = 0;
+  c->g->no_grad = 1;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return 0;
+  c->g->no_grad = 0;
+  for (i = 0; i < count; i++) {
+    vram__rank_value *v = c->value + list[i]->index;
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, list[i]->name, list[i]->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, ".context");
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return 0;
+    v->own = y->out + i;
+    v->cut = (uint8_t)(dims[i] + 1);
+  }
+  return 1;
+}
+
+/* ---- sizes */
+
+/* Which of the axes a to b of a new shape the cut one of x becomes, where axes of x come together
+   or go apart: the sequence, or a multiple of it (tokens of all samples), else the innermost that
+   the ranks divide (tokens of an expert). UINT32_MAX: none. */
+static uint32_t vram__context_axis_of(const vram__rank_cut *c, const int64_t *v, uint32_t a,
+                                      uint32_t b) {
+  uint32_t i, only = UINT32_MAX, several = 0;
+  for (i = a; i < b; i++)
+    if (v[i] != 1) {
+      several |= only != UINT32_MAX;
+      only = i;
+    }
+  if (!several)
+    return only == UINT32_MAX && a < b ? a : only;
+  for (i = a; i < b; i++)
+    if (v[i] == c->length)
+      return i;
+  for (i = a; i < b; i++)
+    if (v[i] && v[i] % c->length == 0)
+      return i;
+  for (i = b; i-- > a;)
+    if (v[i] != 1 && v[i] % c->ranks == 0)
+      return i;
+  return UINT32_MAX;
+}
+
+/* A key's sizes, of a shape of as many elements as x has: they go together in groups of axes. */
+static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t *v,
+                                 uint32_t count) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const uint32_t cut = c->value[n->in[0]->index].cut - 1u;
+  uint32_t i = 0, k = 0, from_i, from_k, at;
+  int64_t a, b;
+  while (i < x->ndim) {
+    from_i = i;
+    from_k = k;
+    a = x->v[i++];
+    b = k < y->ndim ? y->v[k++] : 1;
+    while (a != b && (i < x->ndim || k < y->ndim)) {
+      if (a < b && i < x->ndim)
+        a *= x->v[i++];
+      else if (k < y->ndim)
+        b *= y->v[k++];
+      else
+        break;
+    }
+    while (i == x->ndim && k < y->ndim && y->v[k] == 1)
+      k++;
+    if (cut < from_i || cut >= i)
+      continue;
+    at = vram__context_axis_of(c, y->v, from_k, k);
+    if (at >= count || y->v[at] % c->ranks)
+      return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+    if (v[at] >= 0)
+      v[at] = y->v[at] / c->ranks;
+    return 1;
+  }
+  return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+}
+
+/* Sizes that are as long as the sequence, of what is made from nothing, or widened. */
+static void vram__context_sizes(const vram__rank_cut *c, int64_t *v, uint32_t count) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    if (v[i] == c->length)
+      v[i] /= c->ranks;
+}
+
+static int64_t *vram__context_list(vram__rank_cut *c, uint32_t key, uint32_t *count) {
+  return (int64_t *)(uintptr_t)vram__attr_find(c->words, key, count);
+}
+
+/* The sizes that node n's line says. */
+static int vram__context_keys(vram__rank_cut *c, const vram_node *n) {
+  uint32_t count;
+  int64_t *v;
+  const uint8_t cut = n->nin ? c->value[n->in[0]->index].cut : 0;
+  if (n->op == VRAM_OP_slice && cut) {
+    uint32_t a;
+    vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+    if (a + 1 == cut) {
+      v = vram__context_list(c, VRAM__KEY_end, &count);
+      if (v && *v == n->in[0]->d->v[a])
+        *v /= c->ranks;
+      else if (v || VRAM__INT(n, start, 0))
+        return vram__rank_refuse(c, n, "a slice of the sequence");
+    }
+    return 1;
+  }
+  v = vram__context_list(c, VRAM__KEY_shape, &count);
+  if (v && cut && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
+    return vram__context_reshape(c, n, v, count);
+  if (v && cut && count == n->in[0]->d->ndim && n->nin) { /* zeros_like */
+    if (v[cut - 1] == n->in[0]->d->v[cut - 1])
+      v[cut - 1] /= c->ranks;
+    return 1;
+  }
+  if (v && (!n->nin || cut) && !n->nparam)
+    vram__context_sizes(c, v, count);
+  v = vram__context_list(c, VRAM__KEY_sizes, &count);
+  if (v)
+    vram__context_sizes(c, v, count);
+  return 1;
+}
+
+/* Which axis is shorter than in the whole graph; 0: none. */
+static uint8_t vram__context_cut_of(const vram_dims *whole, const vram_dims *y) {
+  uint32_t i;
+  for (i = 0; i < y->ndim && whole->ndim == y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* A node on what this rank has of its inputs: op is another one for attention. */
+static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    in[i] = c->value[n->in[i]->index].own;
+    if (!in[i])
+      return vram__rank_refuse(c, n, "a value that is not there");
+  }
+  vram__rank_keys(c, n);
+  if (op != n->op) {
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+    vram__rank_key_set(c, VRAM__KEY_rank, c->rank);
+    if (vram__context_balances(c))
+      vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+    if (c->p->alltoall)
+      vram__rank_key_set(c, VRAM__KEY_rotate, VRAM__WORD("alltoall"));
+    c->ncut++;
+  } else if (!vram__context_keys(c, n))
+    return 0;
+  y = vram__rank_emit(c, n, op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__context_cut_of(n->out[i].d, y->out[i].d);
+  }
+  return 1;
+}
+
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n) {
+  if (n->op == VRAM_OP_buffer && c->node[n->index])
+    return 1; /* it stands in front of the context */
+  if (n->op == VRAM_OP_multi_head_attention)
+    return vram__rank_refuse(c, n,
+                             "context parallelism cuts scaled_dot_product_attention, and "
+                             "this layer calls another function");
+  return vram__context_copy(
+      c, n,
+      n->op == VRAM_OP_scaled_dot_product_attention ? (uint32_t)VRAM_OP_ring_attention : n->op);
+}
+
+/* >>parallel/cut    the graph of one rank of tensor, expert or context parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
@@ -46656,7 +47656,9 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
-    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+    return vram__rank_refuse(c, n, "a part of a text that is a whole training step");
+  if (c->length)
+    return vram__context_node(c, n);
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
@@ -46816,8 +47818,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
-  c.rank = vram_parallel_place_of(p).tp;
+  c.ranks = p->cp > 1 ? p->cp : p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
+  c.rank = p->cp > 1 ? vram_parallel_place_of(p).cp : vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
   local->name_len = whole->name_len;
@@ -46834,7 +47836,12 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__rank_inputs(&c))
+    if (p->cp > 1 && (p->tp > 1 || p->pp > 1 || p->ep > 1))
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "cp goes with a wrapper, without tp, pp and ep");
+    else if (p->cp > 1)
+      c.length = vram__context_length(&c);
+    if (!local->error.code && vram__rank_inputs(&c) && (!c.length || vram__context_begin(&c)))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
             vram__rank_blocks_end(&c, n))
@@ -46852,7 +47859,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
       vram__rank_outputs(&c);
       vram__rank_order(&c);
     }
-    local->is_cut = 1;
+    local->is_cut = !c.length;
   }
   if (err)
     *err = local->error;
@@ -49508,8 +50515,8 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->cp > 1)
-    return "cp is not played yet";
+  if (o->parallel->cp > 1 && !g->context)
+    return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

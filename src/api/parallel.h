@@ -104,6 +104,8 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
+  uint8_t alltoall, enable_load_balance;
   /* pipelines */
   vram_pipeline schedule;
   uint32_t microbatches;

@@ -1,4 +1,4 @@
-/* >>parallel/cut    the graph of one rank of tensor parallelism */
+/* >>parallel/cut    the graph of one rank of tensor, expert or context parallelism */
 #include "parallel/cut.h"
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
@@ -43,7 +43,9 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
-    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+    return vram__rank_refuse(c, n, "a part of a text that is a whole training step");
+  if (c->length)
+    return vram__context_node(c, n);
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   if (role && n->op == VRAM_OP_embedding)
@@ -203,8 +205,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
-  c.rank = vram_parallel_place_of(p).tp;
+  c.ranks = p->cp > 1 ? p->cp : p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
+  c.rank = p->cp > 1 ? vram_parallel_place_of(p).cp : vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
   local->name_len = whole->name_len;
@@ -221,7 +223,12 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__rank_inputs(&c))
+    if (p->cp > 1 && (p->tp > 1 || p->pp > 1 || p->ep > 1))
+      vram__graph_fail(local, VRAM_ERR_UNSUPPORTED,
+                       "cp goes with a wrapper, without tp, pp and ep");
+    else if (p->cp > 1)
+      c.length = vram__context_length(&c);
+    if (!local->error.code && vram__rank_inputs(&c) && (!c.length || vram__context_begin(&c)))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
             vram__rank_blocks_end(&c, n))
@@ -239,7 +246,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
       vram__rank_outputs(&c);
       vram__rank_order(&c);
     }
-    local->is_cut = 1;
+    local->is_cut = !c.length;
   }
   if (err)
     *err = local->error;

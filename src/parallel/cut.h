@@ -29,6 +29,7 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   int64_t ranks, rank;
+  int64_t length; /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
@@ -53,6 +54,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 /* cut_experts.c */
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
+
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);

@@ -412,6 +412,8 @@ struct vram__step {
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
+  vram__tensor *context_held; /* what context_parallel's frame holds until behind backward */
+  uint32_t ncontext;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -438,7 +440,8 @@ struct vram__step {
 struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
-  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t *gradient;   /* blocks of the leaves' gradients, */
+  uint32_t *input;      /* and of inputs that each step has anew */
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
