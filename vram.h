@@ -3469,9 +3469,10 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
 
 /* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
    rank's part of their weights, and collectives stand between them, as
-   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
-   the whole graph, which must outlive it. Nothing is NULL but err.
-     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
+   are cut along the sequence, and attention is that of a ring, as context_parallel has both.
+   `local` lies in the caller's memory and points into the whole graph, which must outlive it.
+   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
@@ -3480,24 +3481,25 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 typedef struct vram_rank_class {
   uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
   uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks;    /* how many, in all copies and along cp */
+  uint64_t ranks;    /* how many, in all copies */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
 
-/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
-   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
-   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
-   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+/* Classes of what is cut, in the order of their ranks: the stages, in each the ranks along cp, and
+   in each of these the ranks along tp that have different parts. Of each one stands for all that
+   lie at the same place of pp, cp and tp. At most cap are written to list, which may be NULL where
+   cap is 0; *count becomes how many there are. VRAM_ERR_MEMORY: scratch is too small;
+   VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
-   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
-   (ZeroRedundancyOptimizer), the same (all others). */
+/* Classes of the ranks at the place of pp, cp and tp that p->rank has, by what the wrapper gives
+   each of the parameters of g, which is the graph of that place: rows (fully_shard), whole
+   parameters (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count);
@@ -14555,6 +14557,17 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* Ranks of the wrapper, without copies: those of a context share gradients as others do
+   (torchtitan's mesh dim dp_shard_cp), and this rank's place among them. */
+static inline uint32_t vram__wrapper_ranks(const vram_parallel *p) {
+  return (p->dp ? p->dp : 1) * (p->cp ? p->cp : 1);
+}
+
+static inline uint32_t vram__wrapper_rank(const vram_parallel *p) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  return at.dp * (p->cp ? p->cp : 1) + at.cp;
 }
 
 /* bytes * (n - 1) / n */
@@ -33664,10 +33677,6 @@ static vram__tensor vram__context_buffer(const vram__step *s, const vram_value *
 /* no_restore_buffers: the inputs of a step. */
 static int vram__context_restores(const vram_value *v) { return v->node != NULL; }
 
-static void vram__context_hold(vram__step *s, vram__tensor t) {
-  s->context_held[s->ncontext++] = t;
-}
-
 /* _HeadTailLoadBalancer._generate_indices */
 static vram__tensor vram__context_indices(vram__step *s, int64_t length, int64_t ranks) {
   const int64_t half = length / 2;
@@ -42893,8 +42902,11 @@ VRAM__FN void vram__zero_grad_last(vram__step *s) {
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
-  if (!s->train || s->o->first_step)
+  if (!s->train || s->o->first_step) {
+    if (s->g->context)
+      vram__context_inputs(s);
     return;
+  }
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
@@ -42923,6 +42935,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
+  if (s->g->context)
+    vram__context_inputs(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
 }
@@ -44439,7 +44453,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
                      vram__single_cells(g, o) * 16 + g->in_flight * 2 +
-                     (o->parallel ? o->parallel->dp : 0);
+                     (o->parallel ? vram__wrapper_ranks(o->parallel) : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -44931,8 +44945,6 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
-  if (s->g->context)
-    vram__context_inputs(s);
   vram__zero_grad(s);
   VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);
@@ -47921,7 +47933,7 @@ static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o)
 /* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
-         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+         vram__wrapper_ranks(o->parallel) * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
 /* Experts that this rank alone has are ignored: d->own, d->ignored. */
@@ -48117,8 +48129,10 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4,
+                    vram__wrapper_ranks(s->o->parallel));
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4),
+                    vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -48171,7 +48185,8 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes,
+                      vram__wrapper_ranks(s->o->parallel));
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -48189,7 +48204,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
   const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, vram__wrapper_ranks(s->o->parallel));
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
@@ -48200,7 +48215,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
 /* all_reduce_local_used_map, behind the last bucket */
 static void vram__ddp_reduce_map(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
 }
 
 /* Reducer::mark_variable_ready */
@@ -48304,7 +48319,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
 /* verify_params_across_processes: the number of parameters of each rank, and all sizes and
    strides. */
 static void vram__ddp_verify(vram__step *s) {
-  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const uint64_t used = s->used, world = vram__wrapper_ranks(s->o->parallel);
   const vram__ddp *d = vram__ddp_of(s);
   uint64_t numbers = 0, k;
   uint32_t *slot, own, sizes, i;
@@ -48503,7 +48518,9 @@ static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
   const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
-         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+         (o->parallel->parameters_as_bucket_view
+              ? vram__wrapper_ranks(o->parallel) * VRAM__SLOT_BYTES
+              : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
@@ -48592,7 +48609,8 @@ static void vram__zero_partition(vram__step *s) {
   vram__zero_load *heap;
   uint32_t *sorted, *rank, i;
   z->n = s->leaf.parameters;
-  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->ranks =
+      vram__wrapper_ranks(s->o->parallel) < z->n ? vram__wrapper_ranks(s->o->parallel) : z->n;
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
@@ -48628,7 +48646,7 @@ static void vram__zero_partition(vram__step *s) {
 /* The optimizer has those of this rank. */
 static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__zero *z = vram__zero_of(s);
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t i, n = 0;
   for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
     const uint32_t k = z->order[i];
@@ -48658,7 +48676,7 @@ static void vram__zero_build_buckets(vram__step *s) {
     if (p->kind == VRAM__PARAM)
       of[n++] = p;
   s->cat = VRAM_CATEGORY_PARAMS;
-  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+  for (r = 0; r < vram__wrapper_ranks(s->o->parallel) && !s->failed; r++) {
     uint64_t bytes = 0;
     for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
       bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
@@ -48685,7 +48703,7 @@ static void vram__zero_restore_buckets(vram__step *s) {
     }
     s->count.blocks += vram__block_bytes(bytes);
   }
-  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+  for (k = z->ranks; k < vram__wrapper_ranks(s->o->parallel) && !s->failed; k++)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
                                  VRAM_CATEGORY_PARAMS);
 }
@@ -48716,10 +48734,11 @@ static void vram__zero_sync(vram__step *s) {
       const vram__leaf *l = s->leaf.at + z->order[i];
       bytes += vram__dims_bytes_of(l->d, l->dt);
       if (!p->parameters_as_bucket_view)
-        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt),
+                          vram__wrapper_ranks(p));
     }
     if (p->parameters_as_bucket_view)
-      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, vram__wrapper_ranks(p));
   }
 }
 
@@ -49711,7 +49730,7 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
@@ -49818,7 +49837,7 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
-  d->shards = p->dp ? p->dp : 1;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
@@ -50030,7 +50049,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
@@ -50152,7 +50171,7 @@ static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = g->numel / d->shards;
-  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
   uint32_t chunk =
@@ -50371,7 +50390,7 @@ static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_opti
   const vram_param *q;
   if (p->sharding == VRAM_SHARDING_HYBRID)
     return "FullyShardedDataParallel is not played with HYBRID_SHARD";
-  if (p->dp < 2)
+  if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
     return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "
@@ -50517,6 +50536,8 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "ep goes with ddp over the same ranks, without tp";
   if (o->parallel->cp > 1 && !g->context)
     return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)
+    return "more than 2^32-1 ranks";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -53337,8 +53358,8 @@ static void vram__ds_take(vram__step *s) {
   d->member = d->by_leaf + s->g->nparam;
   d->norms = d->member + s->g->nparam;
   d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
-  d->ranks = o->dp;
-  d->rank = vram_parallel_place_of(o).dp;
+  d->ranks = vram__wrapper_ranks(o);
+  d->rank = vram__wrapper_rank(o);
   d->dtype = s->dtype;
   d->overlap = o->overlap_comm;
   d->contiguous = o->contiguous_gradients || o->offload_optimizer;
@@ -54759,8 +54780,8 @@ static void vram__ds3_take(vram__step *s) {
   uint32_t leaf = 0;
   vram__ds3_arrays(s);
   d->ds.stage = 3;
-  d->ds.ranks = o->dp;
-  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.ranks = vram__wrapper_ranks(o);
+  d->ds.rank = vram__wrapper_rank(o);
   d->ds.dtype = s->dtype;
   d->ds.overlap = o->overlap_comm;
   d->ds.contiguous = o->contiguous_gradients;
@@ -55112,7 +55133,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
   };
   if (!p)
     return sum;
-  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[0] = p->copies, size[1] = p->wrapper ? vram__wrapper_ranks(p) : 1, size[2] = p->tp;
   size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
   for (i = 0; i < 6; i++) {
     used += size[i] > 1;
@@ -55247,7 +55268,7 @@ typedef enum vram__differ {
 } vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+  return vram__wrapper_ranks(p) < 2                                         ? VRAM__ALL_EQUAL
          : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
          : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
          : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
@@ -55257,16 +55278,22 @@ static vram__differ vram__wrapper_differs(const vram_parallel *p) {
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
   if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
-    n += vram__partition_room(g, p->dp);
+    n += vram__partition_room(g, vram__wrapper_ranks(p));
   return n;
 }
 
-/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
-   first cp's rank dp. */
-static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+/* The rank at the place of p->rank that is the wrapper's rank `shard` in the first copy. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t shard) {
   const vram_parallel_place at = vram_parallel_place_of(p);
-  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
-  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+  const uint32_t tp = p->tp ? p->tp : 1;
+  return at.pp * ((p->copies ? p->copies : 1) * vram__wrapper_ranks(p) * tp) + shard * tp + at.tp;
+}
+
+/* Of the wrapper's ranks each cp-th is at the place along cp that p->rank has: the first of them
+   from `from` on. */
+static uint32_t vram__shard_at_place(const vram_parallel *p, uint32_t from) {
+  const uint32_t cp = p->cp ? p->cp : 1, place = vram_parallel_place_of(p).cp;
+  return from + (cp + place - from % cp) % cp;
 }
 
 typedef struct vram__class_list {
@@ -55292,7 +55319,7 @@ static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, u
   uint64_t sum = 0;
   for (q = g->param_first; q; q = q->next) {
     const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
-    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t part = vram__div_up_u64(rows, vram__wrapper_ranks(p)), before = part * dp;
     const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
     if (q->kind == VRAM__PARAM)
       sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
@@ -55306,15 +55333,18 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   vram__bounds_of_ranks b;
   const vram_param *q;
   uint32_t i;
-  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), vram__wrapper_ranks(p));
   if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
     for (q = g->param_first; q; q = q->next)
       if (vram__param_is_cut(q))
         vram__boundaries_of(&b, q->d->v[0]);
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
+    const uint32_t first = vram__shard_at_place(p, b.at[i]), cp = p->cp ? p->cp : 1;
+    if (first < end)
+      vram__class_put(list, vram__rank_of_shard(p, first),
+                      vram__rank_of_shard(p, first + (end - 1 - first) / cp * cp),
+                      ((end - 1 - first) / cp + 1) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -55330,9 +55360,9 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
-    vram__partition_sink(heap, p->dp);
+    vram__partition_sink(heap, vram__wrapper_ranks(p));
   }
-  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+  for (i = 0; i < vram__wrapper_ranks(p); i++) /* in order of ranks again */
     while (heap[i].rank != i) {
       t = heap[heap[i].rank];
       heap[heap[i].rank] = heap[i];
@@ -55344,8 +55374,8 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
    how many elements, and how much of that. */
 static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
                                   const vram_param **param, vram__partition *to) {
-  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
-  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  const uint64_t align = 2 * (uint64_t)vram__wrapper_ranks(p); /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? vram__wrapper_ranks(p) : 1;
   uint64_t numel = 0, part, at = 0;
   uint32_t n = 0, first, i;
   const vram_param *q;
@@ -55354,7 +55384,7 @@ static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
       param[n++] = q;
       numel += q->d->numel;
     }
-  part = (numel + align - 1) / align * align / p->dp;
+  part = (numel + align - 1) / align * align / vram__wrapper_ranks(p);
   for (first = 0; first < every && first < n; first++)
     for (i = first; i < n; i += every) {
       const uint64_t end = at + param[i]->d->numel;
@@ -55371,8 +55401,10 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
                                        uint64_t others, vram__class_list *list) {
   const vram_param **param = (const vram_param **)memory;
   vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  const uint32_t ranks = vram__wrapper_ranks(p), cp = p->cp ? p->cp : 1;
+  const uint32_t place = vram_parallel_place_of(p).cp;
   uint32_t i, k, first;
-  for (i = 0; i < p->dp; i++) {
+  for (i = 0; i < ranks; i++) {
     heap[i].elements = heap[i].hash = 0;
     heap[i].rank = i;
   }
@@ -55380,14 +55412,14 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
     vram__partition_place(g, p, param, heap);
   else
     vram__partition_params(g, p, param, heap);
-  for (i = 0; i < p->dp; i++) {
+  for (i = place; i < ranks; i += cp) {
     uint64_t alike = 0;
     uint32_t last = i;
-    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
-      first++;
+    for (first = place; !vram__partitions_alike(heap + first, heap + i);)
+      first += cp;
     if (first < i)
       continue;
-    for (k = i; k < p->dp; k++)
+    for (k = i; k < ranks; k += cp)
       if (vram__partitions_alike(heap + k, heap + i)) {
         alike++;
         last = k;
@@ -55401,7 +55433,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1);
   vram__class_list to;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(g, p))
@@ -55420,17 +55452,18 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   return VRAM_OK;
 }
 
-/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+/* Stages differ, ranks of tensor parallelism where an axis does not divide, and those of a context,
+   whose rounds of attention are of other halves. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   const uint64_t world = vram_parallel_world(p);
-  const uint32_t stages = p->pp ? p->pp : 1;
+  const uint32_t stages = p->pp ? p->pp : 1, cp = p->cp ? p->cp : 1;
   const vram_param *q;
   vram__bounds_of_ranks b;
   vram__class_list to;
-  uint32_t i, stage;
+  uint32_t i, k, stage;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(whole, p))
     return VRAM_ERR_MEMORY;
@@ -55445,11 +55478,12 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
   to.count = 0;
   to.cap = cap;
   for (stage = 0; stage < stages; stage++)
-    for (i = 0; i < b.count; i++) {
-      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-      const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
-    }
+    for (k = 0; k < cp; k++)
+      for (i = 0; i < b.count; i++) {
+        const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+        const uint32_t first = (uint32_t)(world / stages * stage) + k * b.ranks;
+        vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
+      }
   *count = to.count;
   return VRAM_OK;
 }

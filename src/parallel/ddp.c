@@ -54,7 +54,7 @@ static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o)
 /* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
-         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+         vram__wrapper_ranks(o->parallel) * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
 /* Experts that this rank alone has are ignored: d->own, d->ignored. */
@@ -250,8 +250,10 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4,
+                    vram__wrapper_ranks(s->o->parallel));
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4),
+                    vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -304,7 +306,8 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     if (p->kind == VRAM__BUFFER)
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes,
+                      vram__wrapper_ranks(s->o->parallel));
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -322,7 +325,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
   const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, vram__wrapper_ranks(s->o->parallel));
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
@@ -333,7 +336,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
 /* all_reduce_local_used_map, behind the last bucket */
 static void vram__ddp_reduce_map(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
 }
 
 /* Reducer::mark_variable_ready */
@@ -437,7 +440,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
 /* verify_params_across_processes: the number of parameters of each rank, and all sizes and
    strides. */
 static void vram__ddp_verify(vram__step *s) {
-  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const uint64_t used = s->used, world = vram__wrapper_ranks(s->o->parallel);
   const vram__ddp *d = vram__ddp_of(s);
   uint64_t numbers = 0, k;
   uint32_t *slot, own, sizes, i;

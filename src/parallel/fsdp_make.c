@@ -78,7 +78,7 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
@@ -185,7 +185,7 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
-  d->shards = p->dp ? p->dp : 1;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
@@ -397,7 +397,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";

@@ -18,7 +18,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
                      vram__single_cells(g, o) * 16 + g->in_flight * 2 +
-                     (o->parallel ? o->parallel->dp : 0);
+                     (o->parallel ? vram__wrapper_ranks(o->parallel) : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -510,8 +510,6 @@ static void vram__step_play(vram__step *s, uint32_t how) {
     vram__live_collect(s);
   if (s->replay)
     s->replay->body = s->replay->ntape;
-  if (s->g->context)
-    vram__context_inputs(s);
   vram__zero_grad(s);
   VRAM__WRAPPER_DO(s, zero_grad);
   vram__step_play_one(s, &before, NULL, how);

@@ -1008,6 +1008,17 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
   }
 }
 
+/* Ranks of the wrapper, without copies: those of a context share gradients as others do
+   (torchtitan's mesh dim dp_shard_cp), and this rank's place among them. */
+static inline uint32_t vram__wrapper_ranks(const vram_parallel *p) {
+  return (p->dp ? p->dp : 1) * (p->cp ? p->cp : 1);
+}
+
+static inline uint32_t vram__wrapper_rank(const vram_parallel *p) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  return at.dp * (p->cp ? p->cp : 1) + at.cp;
+}
+
 /* bytes * (n - 1) / n */
 static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
   return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
