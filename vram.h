@@ -33279,9 +33279,9 @@ static void vram__rotater_exchange(vram__step *s, vram__rotater *r, vram__tensor
     return;
   r->flight = vram__tensor_retain(s, x);
   if (r->gathers) {
-    r->buffer = vram__tensor_raw(s, vram__product_or_overflow(bytes, (uint64_t)ranks));
-    vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, vram__dims_bytes_of(r->buffer.d, VRAM_U8),
-                      (uint64_t)ranks);
+    const uint64_t all = vram__product_or_overflow(bytes, (uint64_t)ranks);
+    r->buffer = vram__tensor_raw(s, all);
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, all, (uint64_t)ranks);
     return;
   }
   vram__tensor_replace(s, &r->buffer, vram__tensor_empty(s, x.d, x.dt));
@@ -46517,6 +46517,7 @@ typedef struct vram__rank_value {
   uint8_t cut;        /* 1 + the axis; 0: all of it */
   uint8_t experts;    /* rows of this rank's experts, from all ranks */
   uint8_t gone;       /* it went earlier than in the whole graph */
+  uint8_t constant;   /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -47383,6 +47384,11 @@ static uint8_t vram__context_axis(const vram__rank_cut *c, const vram_dims *d) {
   return 0;
 }
 
+/* Is a buffer one that has the sequence? Frequencies of positions are no positions. */
+static int vram__context_has(const vram__rank_cut *c, const vram_value *v) {
+  return (v->d->ndim > 1 || vram__kind_rank(v->dtype) < 2) && vram__context_axis(c, v->d);
+}
+
 /* One of the tensors that the context has. */
 static int vram__context_add(vram__rank_cut *c, const vram_value *whole, vram_value *own,
                              const vram_value **list, vram_value **in, int64_t *dims,
@@ -47417,7 +47423,7 @@ VRAM__FN int vram__context_begin(vram__rank_cut *c) {
       return 0;
   }
   for (n = c->from->first; n; n = n->next) {
-    if (n->op != VRAM_OP_buffer || !vram__context_axis(c, n->out[0].d))
+    if (n->op != VRAM_OP_buffer || !vram__context_has(c, n->out))
       continue;
     vram__rank_keys(c, n);
     y = vram__rank_emit(c, n, n->op, NULL, 0);
@@ -47460,6 +47466,7 @@ VRAM__FN int vram__context_begin(vram__rank_cut *c) {
       return 0;
     v->own = y->out + i;
     v->cut = (uint8_t)(dims[i] + 1);
+    v->constant = list[i]->node != NULL;
   }
   return 1;
 }
@@ -47491,82 +47498,83 @@ static uint32_t vram__context_axis_of(const vram__rank_cut *c, const int64_t *v,
   return UINT32_MAX;
 }
 
-/* A key's sizes, of a shape of as many elements as x has: they go together in groups of axes. */
+/* Axes of x and y that have as many elements, from axis *i of x and *k of y up to where both end.
+ */
+static void vram__context_group(const vram_dims *x, const vram_dims *y, uint32_t *i, uint32_t *k) {
+  int64_t a = x->v[(*i)++], b = *k < y->ndim ? y->v[(*k)++] : 1;
+  while (a != b && (*i < x->ndim || *k < y->ndim))
+    if ((a < b && *i < x->ndim) || *k == y->ndim)
+      a *= x->v[(*i)++];
+    else
+      b *= y->v[(*k)++];
+  while (*i == x->ndim && *k < y->ndim)
+    b *= y->v[(*k)++];
+}
+
+static int64_t vram__context_common(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* The sizes v of a view. */
 static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t *v,
                                  uint32_t count) {
   const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t cut = c->value[n->in[0]->index].cut - 1u;
-  uint32_t i = 0, k = 0, from_i, from_k, at;
-  int64_t a, b;
-  while (i < x->ndim) {
-    from_i = i;
-    from_k = k;
-    a = x->v[i++];
-    b = k < y->ndim ? y->v[k++] : 1;
-    while (a != b && (i < x->ndim || k < y->ndim)) {
-      if (a < b && i < x->ndim)
-        a *= x->v[i++];
-      else if (k < y->ndim)
-        b *= y->v[k++];
-      else
-        break;
-    }
-    while (i == x->ndim && k < y->ndim && y->v[k] == 1)
-      k++;
-    if (cut < from_i || cut >= i)
-      continue;
-    at = vram__context_axis_of(c, y->v, from_k, k);
-    if (at >= count || y->v[at] % c->ranks)
-      return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
-    if (v[at] >= 0)
-      v[at] = y->v[at] / c->ranks;
-    return 1;
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  const uint32_t cut = from->cut - 1u;
+  const int64_t whole = x->v[cut], local = from->own->d->v[cut];
+  const int64_t common = vram__context_common(whole, local);
+  uint32_t i = 0, k = 0, first = 0, at;
+  while (i <= cut) {
+    first = k;
+    vram__context_group(x, y, &i, &k);
   }
-  return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+  at = vram__context_axis_of(c, y->v, first, k);
+  if (at >= count || !common || y->v[at] % (whole / common))
+    return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+  if (v[at] >= 0)
+    v[at] = y->v[at] / (whole / common) * (local / common);
+  return 1;
 }
 
-/* Sizes that are as long as the sequence, of what is made from nothing, or widened. */
+/* Sizes that are as long as the sequence are as long as this rank's part: what the program has read
+   from a tensor's shape. */
 static void vram__context_sizes(const vram__rank_cut *c, int64_t *v, uint32_t count) {
   uint32_t i;
-  for (i = 0; i < count; i++)
+  for (i = 0; v && i < count; i++)
     if (v[i] == c->length)
       v[i] /= c->ranks;
 }
 
-static int64_t *vram__context_list(vram__rank_cut *c, uint32_t key, uint32_t *count) {
-  return (int64_t *)(uintptr_t)vram__attr_find(c->words, key, count);
+/* x[:length] of what is cut, or of a table. */
+static void vram__context_slice(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  uint32_t a, count;
+  int64_t *end = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_end, &count);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  if (end && (from->cut == a + 1 || from->constant))
+    vram__context_sizes(c, end, 1);
 }
 
 /* The sizes that node n's line says. */
 static int vram__context_keys(vram__rank_cut *c, const vram_node *n) {
-  uint32_t count;
-  int64_t *v;
   const uint8_t cut = n->nin ? c->value[n->in[0]->index].cut : 0;
-  if (n->op == VRAM_OP_slice && cut) {
-    uint32_t a;
-    vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
-    if (a + 1 == cut) {
-      v = vram__context_list(c, VRAM__KEY_end, &count);
-      if (v && *v == n->in[0]->d->v[a])
-        *v /= c->ranks;
-      else if (v || VRAM__INT(n, start, 0))
-        return vram__rank_refuse(c, n, "a slice of the sequence");
-    }
-    return 1;
-  }
-  v = vram__context_list(c, VRAM__KEY_shape, &count);
-  if (v && cut && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
-    return vram__context_reshape(c, n, v, count);
-  if (v && cut && count == n->in[0]->d->ndim && n->nin) { /* zeros_like */
-    if (v[cut - 1] == n->in[0]->d->v[cut - 1])
-      v[cut - 1] /= c->ranks;
-    return 1;
-  }
-  if (v && (!n->nin || cut) && !n->nparam)
+  uint32_t count = 0;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_shape, &count);
+  if (n->op == VRAM_OP_slice)
+    vram__context_slice(c, n);
+  if (v && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
+    return !cut || vram__context_reshape(c, n, v, count);
+  if (v && cut && count == n->in[0]->d->ndim && n->op != VRAM_OP_expand) /* zeros_like */
+    v[cut - 1] = c->value[n->in[0]->index].own->d->v[cut - 1];
+  else if (v && !n->nparam)
     vram__context_sizes(c, v, count);
-  v = vram__context_list(c, VRAM__KEY_sizes, &count);
-  if (v)
-    vram__context_sizes(c, v, count);
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_sizes, &count);
+  vram__context_sizes(c, v, count);
   return 1;
 }
 
@@ -47583,11 +47591,13 @@ static uint8_t vram__context_cut_of(const vram_dims *whole, const vram_dims *y) 
 static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op) {
   vram_value *in[VRAM__MAX_INPUTS];
   vram_node *y;
+  uint8_t constant = 1;
   uint32_t i;
   for (i = 0; i < n->nin; i++) {
     in[i] = c->value[n->in[i]->index].own;
     if (!in[i])
       return vram__rank_refuse(c, n, "a value that is not there");
+    constant &= c->value[n->in[i]->index].constant;
   }
   vram__rank_keys(c, n);
   if (op != n->op) {
@@ -47608,6 +47618,7 @@ static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op
     vram__rank_value *v = c->value + n->out[i].index;
     v->own = y->out + i;
     v->cut = vram__context_cut_of(n->out[i].d, y->out[i].d);
+    v->constant = constant;
   }
   return 1;
 }

@@ -19,6 +19,7 @@ typedef struct vram__rank_value {
   uint8_t cut;        /* 1 + the axis; 0: all of it */
   uint8_t experts;    /* rows of this rank's experts, from all ranks */
   uint8_t gone;       /* it went earlier than in the whole graph */
+  uint8_t constant;   /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
