@@ -149,7 +149,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 CUTS = {
     "tp": ("sp", "loss_parallel"),
     "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
-    "cp": (),
+    "cp": ("rotate_method", "enable_load_balance"),
     "ep": (),
 }
 

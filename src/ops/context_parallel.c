@@ -15,6 +15,9 @@ static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
   for (i = 0; i < n->nin; i++) {
     const vram_dims *d = n->in[i]->d;
+    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) ||
+        (n->in[i]->flags & VRAM__GRAD))
+      return vram__node_error(g, n, "a context cuts inputs without a gradient, and buffers");
     if (!vram__axis(g, dims[i], d->ndim, &a))
       return 0;
     if (!d->ndim || d->v[a] % (ranks * (VRAM__INT(n, load_balance, 0) ? 2 : 1)))
