@@ -17868,6 +17868,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 VRAM__FN void vram__context_enter(vram__step *s);
 VRAM__FN void vram__context_leave(vram__step *s);
 VRAM__FN void vram__context_inputs(vram__step *s);
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
@@ -33196,14 +33197,17 @@ static int vram__ring_halves(const vram_node *n, int64_t i) {
   return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
 }
 
-enum { VRAM__RING_BYTES = 8192 }; /* of the step's scratch, for one */
+enum {
+  VRAM__RING_BYTES = 8192, /* of the step's scratch, for one */
+  VRAM__RING_MOST = 4096   /* ranks, of which each has a round */
+};
 
 static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
   const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
                 rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
   const int causal = VRAM__INT(n, is_causal, 0) != 0;
-  if (ranks < 1 || ranks > VRAM__MAX_UNITS || rank < 0 || rank >= ranks)
-    return vram__node_error(g, n, "ranks or rank is out of range");
+  if (ranks < 1 || ranks > VRAM__RING_MOST || rank < 0 || rank >= ranks)
+    return vram__node_error(g, n, "a ring of 1 to 4096 ranks, and rank is one of them");
   if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
     return vram__node_error(g, n, "rotate must be allgather or alltoall");
   if (n->in[0]->d->ndim != 4)
@@ -33653,8 +33657,7 @@ static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
   for (i = 0; i < n->nin; i++) {
     const vram_dims *d = n->in[i]->d;
-    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) ||
-        (n->in[i]->flags & VRAM__GRAD))
+    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) || (n->in[i]->flags & VRAM__GRAD))
       return vram__node_error(g, n, "a context cuts inputs without a gradient, and buffers");
     if (!vram__axis(g, dims[i], d->ndim, &a))
       return 0;
@@ -33738,6 +33741,16 @@ VRAM__FN void vram__context_enter(vram__step *s) {
     vram__tensor_replace(s, &held[copies + count], vram__tensor_none());
     held[copies + count] = vram__tensor_empty(s, t.d, t.dt);
   }
+}
+
+/* What a parameter or buffer of the module is for now. */
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p) {
+  const vram_node *n = s->ncontext ? s->g->context : NULL;
+  uint32_t i;
+  for (i = 0; n && i < n->nin; i++)
+    if (n->in[i]->node && n->in[i]->node->param[0] == p)
+      return n->out[i].d;
+  return p->d;
 }
 
 /* The context's end. */
@@ -48173,7 +48186,7 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
     at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
-  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(vram__context_dims(s, p), dt));
   at->tensors++;
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;

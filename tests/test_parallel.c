@@ -54,6 +54,10 @@ static void test_options(void) {
   EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
   EQUAL(vram_parallel_world(&p), 4);
   CHECK(parsed("tp=4,sp=1,loss_parallel=1").loss_parallel);
+  p = parsed("fsdp2=2+cp=4");
+  CHECK(p.enable_load_balance && !p.alltoall);
+  p = parsed("cp=4,rotate_method=alltoall,enable_load_balance=0");
+  CHECK(!p.enable_load_balance && p.alltoall && vram_parallel_world(&p) == 4);
 }
 
 static void test_places(void) {

@@ -15,8 +15,7 @@ static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
   for (i = 0; i < n->nin; i++) {
     const vram_dims *d = n->in[i]->d;
-    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) ||
-        (n->in[i]->flags & VRAM__GRAD))
+    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) || (n->in[i]->flags & VRAM__GRAD))
       return vram__node_error(g, n, "a context cuts inputs without a gradient, and buffers");
     if (!vram__axis(g, dims[i], d->ndim, &a))
       return 0;
@@ -100,6 +99,16 @@ VRAM__FN void vram__context_enter(vram__step *s) {
     vram__tensor_replace(s, &held[copies + count], vram__tensor_none());
     held[copies + count] = vram__tensor_empty(s, t.d, t.dt);
   }
+}
+
+/* What a parameter or buffer of the module is for now. */
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p) {
+  const vram_node *n = s->ncontext ? s->g->context : NULL;
+  uint32_t i;
+  for (i = 0; n && i < n->nin; i++)
+    if (n->in[i]->node && n->in[i]->node->param[0] == p)
+      return n->out[i].d;
+  return p->d;
 }
 
 /* The context's end. */

@@ -230,6 +230,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 VRAM__FN void vram__context_enter(vram__step *s);
 VRAM__FN void vram__context_leave(vram__step *s);
 VRAM__FN void vram__context_inputs(vram__step *s);
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);

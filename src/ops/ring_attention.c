@@ -14,14 +14,17 @@ static int vram__ring_halves(const vram_node *n, int64_t i) {
   return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
 }
 
-enum { VRAM__RING_BYTES = 8192 }; /* of the step's scratch, for one */
+enum {
+  VRAM__RING_BYTES = 8192, /* of the step's scratch, for one */
+  VRAM__RING_MOST = 4096   /* ranks, of which each has a round */
+};
 
 static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
   const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
                 rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
   const int causal = VRAM__INT(n, is_causal, 0) != 0;
-  if (ranks < 1 || ranks > VRAM__MAX_UNITS || rank < 0 || rank >= ranks)
-    return vram__node_error(g, n, "ranks or rank is out of range");
+  if (ranks < 1 || ranks > VRAM__RING_MOST || rank < 0 || rank >= ranks)
+    return vram__node_error(g, n, "a ring of 1 to 4096 ranks, and rank is one of them");
   if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
     return vram__node_error(g, n, "rotate must be allgather or alltoall");
   if (n->in[0]->d->ndim != 4)

@@ -280,7 +280,7 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
     at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
-  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(vram__context_dims(s, p), dt));
   at->tensors++;
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
