@@ -3398,6 +3398,7 @@ typedef struct vram_parallel {
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
   /* pipelines */
+  uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
   uint32_t microbatches;
   uint32_t stages;    /* of this rank; 0: as the schedule has it */
@@ -3513,7 +3514,11 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
   X(RECV_F) /* its inputs are to be received, */                                                   \
   X(RECV_B) /* the gradients of its outputs */                                                     \
   X(WAIT_F) /* until what was sent is received */                                                  \
-  X(WAIT_B)
+  X(WAIT_B)                                                                                        \
+  X(UNSHARD)     /* fully_shard gathers the stage's parameters, */                                 \
+  X(RESHARD)     /* lets go of them, */                                                            \
+  X(REDUCE_GRAD) /* and reduces its gradients */                                                   \
+  X(WAIT_REDUCE_GRAD)
 
 typedef enum vram_stage_action_kind {
 #define VRAM__X(id) VRAM_STAGE_##id,
@@ -3533,7 +3538,8 @@ VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
 /* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
    p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
    where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
-   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   receive and wait: they do so around each forward and backward. Those of fully_shard are there
+   where p->wrapper is it. What PyTorch refuses is
    VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
    */
 VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,
@@ -44626,9 +44632,18 @@ VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
+/* staged.c */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k);
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s);
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end);
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p);
+VRAM__FN void vram__staged_hooks(vram__wrapper *w);
+
 /* ddp.c */
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
+VRAM__FN void vram__ddp_last_backward(vram__step *s);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -44647,6 +44662,16 @@ typedef struct vram__unit_run {
 
 /* units.c */
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
+
+/* fsdp.c */
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k);
+
+/* fsdp_stage.c */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s);
+VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -45008,6 +45033,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
@@ -45139,11 +45165,12 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
    (_calculate_single_rank_operations), and where the sends, receives and waits go in between
    (_add_unshard_reshard, _add_reduce_grad, _add_send_recv, _add_wait_send). */
 
-enum {
-  VRAM__STAGE_FLOW = VRAM_STAGE_ACTION_COUNT, /* fully_shard's gathers, reductions: a turn, nothing
-                                                 else here */
-  VRAM__STAGE_WITH_NEXT = 64                  /* bit: the next action comes with it (OVERLAP_F_B) */
-};
+enum { VRAM__STAGE_WITH_NEXT = 64 }; /* bit: the next action comes with it (OVERLAP_F_B) */
+
+/* fully_shard's gathers and reductions take turns, with it or without. */
+static int vram__stage_is_flow(uint32_t kind) {
+  return (kind & (VRAM__STAGE_WITH_NEXT - 1u)) >= VRAM_STAGE_UNSHARD;
+}
 
 /* A pipeline as its schedule sees it. */
 typedef struct vram__pipeline {
@@ -45151,6 +45178,7 @@ typedef struct vram__pipeline {
   vram_pipeline schedule;
   uint32_t round;  /* microbatches of a round of an interleaved schedule */
   uint8_t v, zero; /* stages lie in a V; backward is split into input and weight part */
+  uint8_t shards;  /* the stages are fully_shard's */
   uint32_t rounds;
 } vram__pipeline;
 
@@ -45183,6 +45211,7 @@ static void vram__pipeline_of(const vram_parallel *p, vram__pipeline *out) {
   out->microbatches = p->microbatches;
   out->v = p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || p->schedule == VRAM_PIPELINE_DUAL_PIPE_V;
   out->zero = p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE;
+  out->shards = p->wrapper == VRAM_WRAPPER_FSDP2;
   out->rounds = p->microbatches / out->ranks;
   out->rounds += !out->rounds;
   out->round = p->microbatches / out->rounds;
@@ -45427,7 +45456,7 @@ static void vram__order_of(const vram__pipeline *p, uint32_t rank, vram__actions
 }
 
 /* ---- turns that fully_shard's gathers and the reductions of gradients take; without it they do
-   nothing, but receives come in other places */
+   nothing, and are in no list, but receives come in other places */
 
 enum { VRAM__STAGES_ACTIVE = 3, VRAM__STAGES_LOCAL = 64 };
 
@@ -45471,6 +45500,11 @@ static uint32_t vram__residence_soon(vram__residence *f, const vram__actions *a,
   return n;
 }
 
+static void vram__residence_put(const vram__residence *f, uint32_t kind, uint32_t local,
+                                vram__actions *to) {
+  vram__actions_put(to, kind, vram__pipeline_stage(f->p, f->rank, local), 0);
+}
+
 /* Turns before action `at`: stages that are not needed soon go, those that are come. */
 static void vram__residence_turns(vram__residence *f, const vram__actions *a, uint32_t at,
                                   vram__actions *to) {
@@ -45479,7 +45513,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     for (j = 0; j < n && soon[j] != f->active[i];)
       j++;
     if (j == n)
-      vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+      vram__residence_put(f, VRAM_STAGE_RESHARD, f->active[i], to);
     else
       f->active[kept++] = f->active[i];
   }
@@ -45490,7 +45524,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     if (j < f->nactive)
       continue;
     f->active[f->nactive++] = soon[i];
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(f, VRAM_STAGE_UNSHARD, soon[i], to);
   }
 }
 
@@ -45501,8 +45535,8 @@ static void vram__residence_reduce(vram__residence *f, const vram_stage_action *
   if ((kind != VRAM_STAGE_B && kind != VRAM_STAGE_W) ||
       ++f->done[vram__residence_local(f, a->stage)] != f->p->microbatches)
     return;
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  vram__actions_put(to, VRAM_STAGE_REDUCE_GRAD, a->stage, 0);
+  vram__actions_put(to, VRAM_STAGE_WAIT_REDUCE_GRAD, a->stage, 0);
 }
 
 /* All turns of a rank. */
@@ -45524,7 +45558,7 @@ static void vram__order_with_turns(const vram__pipeline *p, uint32_t rank, const
     vram__residence_reduce(&f, a->at + i, to);
   }
   for (i = 0; i < f.nactive; i++)
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(&f, VRAM_STAGE_RESHARD, f.active[i], to);
 }
 
 /* ---- sends, receives, waits */
@@ -45580,14 +45614,14 @@ static const vram_stage_action *vram__exchange_turn(vram__exchange *x, uint32_t 
   const uint32_t n = a->kind & VRAM__STAGE_WITH_NEXT ? 2 : 1;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW && !vram__exchange_may(x, a + i))
+    if (!vram__stage_is_flow(a[i].kind) && !vram__exchange_may(x, a + i))
       return a;
   for (i = 0; rank == x->rank && i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (x->p->shards || !vram__stage_is_flow(a[i].kind))
       vram__actions_put(x->to, a[i].kind & (VRAM__STAGE_WITH_NEXT - 1u), a[i].stage,
                         a[i].microbatch);
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (!vram__stage_is_flow(a[i].kind))
       vram__exchange_send(x, rank, a + i);
   return a + n;
 }
@@ -46889,6 +46923,7 @@ typedef struct vram__ddp {
   uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
   uint8_t marked;     /* has_marked_unused_parameters_ */
   uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t heard;      /* require_finalize_: some hook of this backward has run */
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
@@ -46917,7 +46952,8 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
-/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+/* Experts that this rank alone has are ignored, and parameters of other stages: d->own, d->ignored.
+ */
 static void vram__ddp_ignore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_param *p;
@@ -46925,8 +46961,8 @@ static void vram__ddp_ignore(vram__step *s) {
   d->own = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM) {
-      d->ignored[i++] = p->is_expert;
-      d->own += !p->is_expert;
+      d->ignored[i] = p->is_expert || !vram__staged_has(s, p);
+      d->own += !d->ignored[i++];
     }
 }
 
@@ -47158,10 +47194,10 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER && !p->is_expert)
+    if (p->kind != VRAM__BUFFER && !p->is_expert && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
     vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
@@ -47241,6 +47277,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   const uint32_t i = (uint32_t)(l - s->leaf.at);
   if (!d->expects || d->ignored[i])
     return;
+  d->heard = 1;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
   if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
@@ -47353,7 +47390,7 @@ static void vram__ddp_restore(vram__step *s) {
                       "loss (expected find_unused_parameters=1 or static_graph=1)");
     return;
   }
-  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt && d->nready)
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
@@ -47379,7 +47416,7 @@ static void vram__ddp_lasts(vram__step *s) {
 static void vram__ddp_forward_begin(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
-  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p) && d->nready)
     vram__ddp_rebuild(s);
   if (d->buffers && p->broadcast_buffers && !s->failed)
     vram__ddp_broadcast(s, 0, 1);
@@ -47413,7 +47450,7 @@ static void vram__ddp_forward_end(vram__step *s) {
   uint32_t i;
   d->buffers = d->expects = s->last_batch;
   if (d->expects) { /* prepare_for_backward */
-    d->next = d->marked = 0;
+    d->next = d->marked = d->heard = 0;
     for (i = 0; i < d->nbucket; i++)
       d->bucket[i].pending = d->bucket[i].params;
   }
@@ -47438,23 +47475,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   if (s->o->parallel->static_graph && s->nth == 1)
     vram__ddp_reduce_all(s);
   d->expects = 0;
-  d->unfinished = d->next < d->nbucket;
+  d->unfinished = d->heard && d->next < d->nbucket;
 }
 
 /* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
    no_sync, but for the last backward, which begins with prepare_for_backward. */
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
-  uint32_t i;
+VRAM__FN void vram__ddp_last_backward(vram__step *s) {
   s->last_batch = 1;
   vram__ddp_forward_end(s);
   vram__ddp_of(s)->buffers = 0;
   vram__ddp_backward_begin(s);
-  for (i = 0; i < n && !s->failed; i++)
-    vram__ddp_accumulated(s, s->leaf.at + order[i]);
-  vram__ddp_backward_end(s);
 }
 
-VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
@@ -47467,6 +47500,12 @@ VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->forward_end = vram__ddp_forward_end;
   w->backward_begin = vram__ddp_backward_begin;
   w->backward_end = vram__ddp_backward_end;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks_of_one(o, w);
+  if (vram__pipe_is(o))
+    vram__staged_hooks(w);
 }
 
 /* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
@@ -47916,6 +47955,17 @@ enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_
 
 #define VRAM__FSDP_NONE UINT32_MAX
 
+/* What the wrapper does around units: of a stage of a pipeline it is told, and done by whoever
+   plays the part (parts.c). */
+enum {
+  VRAM__UNIT_FORWARD,      /* FSDPState._pre_forward, */
+  VRAM__UNIT_FORWARD_END,  /* _post_forward, */
+  VRAM__UNIT_FORWARD_OVER, /* and of the root at its end */
+  VRAM__UNIT_BACKWARD,     /* FSDPParamGroup.pre_backward, and of units that are gathered ahead: */
+  VRAM__UNIT_PREFETCH,
+  VRAM__UNIT_BACKWARD_OVER /* _root_post_backward_final_callback */
+};
+
 typedef struct vram__fsdp_param {
   const vram_param *p;
   uint32_t leaf;               /* VRAM__FSDP_NONE: it is frozen */
@@ -47947,6 +47997,8 @@ typedef struct vram__fsdp_group {
   uint32_t left;        /* gradients of it that are still to come */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
+  uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
+  uint8_t async;        /* it is being gathered by unshard(async_op=True) */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -47954,6 +48006,10 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 } vram__fsdp_hook;
 
 typedef struct vram__fsdp {
+  const vram_node *first, *end; /* of the module; NULL: behind the last one */
+  void (*tell)(vram__step *s, uint32_t what, uint32_t k); /* NULL: it is done */
+  uint8_t called; /* the final callback of this backward is queued */
+  uint8_t stream; /* the first of a stage's streams is so much higher */
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
   uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
@@ -47976,7 +48032,7 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
-  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+  return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 
 /* On which stream the sharded gradients are that the optimizer finds. */
@@ -47988,7 +48044,8 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
 
 /* fsdp_make.c */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
-VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end);
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p);
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
 
@@ -47998,11 +48055,19 @@ VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp_end(vram__step *s);
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k);
+VRAM__FN void vram__fsdp_module_end(vram__step *s);
+VRAM__FN void vram__fsdp_module_over(vram__step *s);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_told_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__fsdp_backward_end(vram__step *s);
@@ -48044,12 +48109,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
-                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS,
+                            vram__fsdp_stream(d, VRAM__FSDP_GATHER));
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
       f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                                    VRAM__FSDP_GATHER);
+                                    vram__fsdp_stream(d, VRAM__FSDP_GATHER));
       vram__buffer_free(s, &stored);
     }
   }
@@ -48063,6 +48129,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 /* FSDPParamGroup.unshard, foreach_all_gather */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
+  const uint8_t stream = g->async ? 0 : vram__fsdp_stream(d, VRAM__FSDP_GATHER);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
   uint64_t bytes = 0;
@@ -48082,8 +48149,8 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, stream);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
@@ -48113,7 +48180,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.wait_for_unshard */
-static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
@@ -48140,15 +48207,16 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++)
     vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
-  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1 && !g->async) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
     vram__buffer_free(s, &g->gathered);
+  g->async = 0;
 }
 
 /* FSDPParamGroup.reshard */
-static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
@@ -48244,22 +48312,24 @@ static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
   }
 }
 
+static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  if (d->tell)
+    d->tell(s, what, k);
+  else
+    vram__fsdp_unit(s, what, k);
+}
+
 /* FSDPState._pre_forward */
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
-  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   vram__fsdp_take_inputs(s, k);
-  g->training = VRAM__FSDP_FORWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
-  if (!vram__fsdp_of(s)->flat)
-    vram__fsdp_prefetch(s, k, 1);
-  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
-    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
-static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram__tensor t = s->variable[s->name_of[v->index]].t;
   const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
@@ -48276,13 +48346,9 @@ static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
 
 /* FSDPState._post_forward */
 static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
-  if (g->first < g->end) {
-    vram__fsdp_reshard(s, g);
-    d->order[d->norder++] = k;
-    g->at = d->norder;
-  }
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  if (g->first < g->end)
+    vram__fsdp_do(s, VRAM__UNIT_FORWARD_END, k);
   g->training = VRAM__FSDP_IDLE;
 }
 
@@ -48327,7 +48393,7 @@ static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
 
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *next;
+  const vram_node *n = d->first, *next;
   uint32_t k, at = 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
@@ -48353,7 +48419,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  d->nhook = d->norder = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !d->tell; k++) /* else others are on their way */
+    d->group[k].at = d->group[k].passes = d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
   if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
@@ -48361,20 +48429,30 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp_pre_forward(s, 0);
 }
 
-VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+/* The root has run, */
+VRAM__FN void vram__fsdp_module_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n;
-  uint32_t i;
   if (d->output.d)
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
+}
+
+/* and returns what has hooks then. */
+VRAM__FN void vram__fsdp_module_over(vram__step *s) {
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD_OVER, 0);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_module_end(s);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__buffer_free(s, &d->kept);
-  vram__fsdp_return_inputs(s, 0);
+  vram__fsdp_module_over(s);
 }
 
 /* ---- backward */
@@ -48397,19 +48475,27 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
 
 /* FSDPParamGroup.pre_backward */
 static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
   vram__fsdp_expect(s, g);
-  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+}
+
+/* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
+   step's end has emptied, and each goes through the groups in the same order. */
+static void vram__fsdp_prefetch_before(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  g->before = 0;
+  if (!g->passes)
+    return;
+  g->passes--;
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : g->passes ? d->order[d->norder - 1] + 1 : 0;
   if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
                             : !vram__fsdp_prefetches(s, k)))
     vram__fsdp_unshard(s, d->group + g->before - 1);
-  g->at = 0;
 }
 
 /* The record fn, which made outputs of units, is about to run backward. */
@@ -48418,9 +48504,10 @@ VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
   uint32_t i;
   for (i = 0; i < d->nhook && !s->failed; i++)
     if (d->hook[i].fn == fn) {
+      d->called = 1;
       vram__fsdp_pre_backward_of(s, d->hook[i].group);
       if (vram__fsdp_prefetches(s, d->hook[i].group))
-        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+        vram__fsdp_do(s, VRAM__UNIT_PREFETCH, d->hook[i].group);
     }
 }
 
@@ -48443,7 +48530,8 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
       vram__tensor_release(s, old);
     }
   }
-  vram__fsdp_reshard(s, g);
+  if (!d->tell) /* a stage's parameters stay (set_reshard_after_backward(False)) */
+    vram__fsdp_reshard(s, g);
 }
 
 /* The leaf of parameter i; NULL: it has no gradient. */
@@ -48518,7 +48606,7 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
 }
 
 /* FSDPParamGroup.post_backward */
-static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
   uint64_t elements = 0, blocks = 0;
@@ -48551,6 +48639,21 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
   vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
 }
 
+/* FSDPState._end_backward_iteration */
+VRAM__FN void vram__fsdp_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    vram__buffer_free(s, &g->reduced);
+    vram__buffer_free(s, &g->gathered);
+    g->at = g->passes = 0;
+  }
+  d->norder = 0;
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
+}
+
 /* FSDPState._root_post_backward_final_callback */
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -48562,14 +48665,64 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
-  for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__buffer_free(s, &d->group[k].reduced);
-    vram__buffer_free(s, &d->group[k].gathered);
-    d->group[k].at = 0;
-  }
-  vram__buffer_free(s, &d->kept);
-  vram__buffer_free(s, &d->input);
+  vram__fsdp_end(s);
   s->dtype = d->dtype;
+}
+
+/* The same of a part: nothing is reduced yet. */
+VRAM__FN void vram__fsdp_told_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  if (!d->called || s->failed)
+    return;
+  d->called = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD_OVER, 0);
+}
+
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  switch (what) {
+  case VRAM__UNIT_FORWARD:
+    g->training = VRAM__FSDP_FORWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    if (!d->flat)
+      vram__fsdp_prefetch(s, k, 1);
+    else if (s->o->parallel->forward_prefetch && k && k + 1 < d->ngroup)
+      vram__fsdp_unshard(s, g + 1);
+    break;
+  case VRAM__UNIT_FORWARD_END:
+    vram__fsdp_reshard(s, g);
+    if (!g->at) {
+      d->order[d->norder++] = k;
+      g->at = d->norder;
+    }
+    g->passes++;
+    g->training = VRAM__FSDP_IDLE;
+    break;
+  case VRAM__UNIT_FORWARD_OVER:
+    vram__buffer_free(s, &d->kept);
+    break;
+  case VRAM__UNIT_BACKWARD:
+    g->training = VRAM__FSDP_PRE_BACKWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch_before(s, k);
+    break;
+  case VRAM__UNIT_PREFETCH:
+    vram__fsdp_prefetch(s, k, 0);
+    break;
+  default: /* VRAM__UNIT_BACKWARD_OVER */
+    for (k = 0; k < d->ngroup; k++)
+      d->group[k].training = VRAM__FSDP_IDLE;
+    vram__buffer_free(s, &d->kept);
+  }
 }
 
 /* ---- the optimizer, and from step to step */
@@ -48596,7 +48749,8 @@ VRAM__FN void vram__fsdp_lasts(vram__step *s) {
 VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  s->r->gradients_bytes = 0;
+  if (!vram__staged_stage(s))
+    s->r->gradients_bytes = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
@@ -48625,6 +48779,50 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
   return n;
 }
 
+/* >>parallel/fsdp_stage    fully_shard around a stage of a pipeline: what the schedule asks for
+   (torch/distributed/pipelining/schedules.py and stage.py; FSDPModule's functions of these names)
+ */
+
+/* UNSHARD: unshard(async_op=True) of the root and each unit, on the stream of the schedule */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    g->async = !g->gathered && g->state != VRAM__FSDP_WHOLE;
+    vram__fsdp_unshard(s, g);
+  }
+}
+
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_wait(s, d->group + k);
+}
+
+/* RESHARD */
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_reshard(s, d->group + k);
+}
+
+/* REDUCE_GRAD: start_gradient_reduction, the last unit first */
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  s->last_batch = 1;
+  for (k = d->ngroup; k-- > 0 && !s->failed;) {
+    vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+}
+
+/* WAIT_REDUCE_GRAD */
+VRAM__FN void vram__fsdp_stage_end(vram__step *s) { vram__fsdp_end(s); }
+
 /* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
    (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
 
@@ -48652,22 +48850,36 @@ static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank
 
 /* ---- which unit has which parameter */
 
-static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
-  const vram_node *n = g->first;
+/* The run of nodes from n on, which ends with the module. */
+static vram__unit_run vram__fsdp_run(const vram_graph *g, vram_words units, const vram_node *n,
+                                     const vram_node *end) {
+  vram__unit_run run = vram__units_run(g, units, n);
+  while (end && run.last->index >= end->index)
+    run.last = vram__node_before(run.last);
+  return run;
+}
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units, const vram_node *n,
+                                 const vram_node *end) {
   uint32_t count = 0;
-  while (n) {
-    const vram__unit_run run = vram__units_run(g, units, n);
+  while (n != end) {
+    const vram__unit_run run = vram__fsdp_run(g, units, n, end);
     count += run.is_unit;
     n = run.last->next;
   }
   return count;
 }
 
+/* Is it a parameter of the module that is wrapped? */
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p) {
+  return p->node->index >= d->first->index && (!d->end || p->node->index < d->end->index);
+}
+
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o), g->first, NULL);
   const vram_node *n;
   uint64_t in = g->ninput;
   for (n = g->first; n; n = n->next)
@@ -48687,11 +48899,11 @@ static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
 
 /* The unit that each parameter is used in, 0: several, or outside of them. */
 static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
-  const vram_node *n = s->g->first;
+  const vram_node *n = d->first;
   uint32_t i, k = 1;
   for (i = 0; i < s->g->nparam; i++)
     owner[i] = VRAM__FSDP_NONE;
-  for (; n; n = n->next) {
+  for (; n != d->end; n = n->next) {
     const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
     for (i = 0; i < n->nparam; i++) {
       uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
@@ -48711,7 +48923,7 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
     d->group[k].first = d->nparam;
     for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
       vram__fsdp_param *f = d->param + d->nparam;
-      if (p->kind == VRAM__BUFFER ||
+      if (p->kind == VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
         continue;
       vram__memory_zero(f, sizeof *f);
@@ -48734,7 +48946,7 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
   for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
@@ -48744,6 +48956,20 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   }
   for (i = 0; i < d->ngroup; i++)
     d->group[i].at = 0;
+}
+
+/* Does the module use this input? A stage's graph has those of other stages, too. */
+static int vram__fsdp_uses(const vram__step *s, const vram_value *v) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (!vram__pipe_is(s->o))
+    return 1;
+  for (n = d->first; n != d->end; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i] == v)
+        return 1;
+  return 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -48756,7 +48982,8 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   uint32_t i, j, m;
   g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
   for (i = 0; !k && i < s->g->ninput; i++)
-    at[g->nin++] = s->g->input[i];
+    if (vram__fsdp_uses(s, s->g->input[i]))
+      at[g->nin++] = s->g->input[i];
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
@@ -48803,21 +49030,23 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-VRAM__FN void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
-  const vram_node *n = s->g->first;
+  const vram_node *n = first;
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
+  d->first = first;
+  d->end = end;
   d->shards = p->dp ? p->dp : 1;
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
   d->reduce = p->reduce;
   d->offload = p->cpu_offload;
-  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->ngroup = 1 + vram__fsdp_units(s->g, units, first, end);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
   d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
@@ -48826,11 +49055,11 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
-  for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(s->g, units, n);
+  for (k = 1; n != end;) {
+    const vram__unit_run run = vram__fsdp_run(s->g, units, n, end);
     if (run.is_unit)
       d->group[k++].run = run;
-    n = run.last;
+    n = run.last->next;
   }
   for (k = 0; k < d->ngroup; k++)
     d->group[k].reshard =
@@ -48873,7 +49102,7 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
       if (s->nth == 1 && s->o->parallel->meta)
         continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER ||
+      if (p->kind != VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
       vram__total_add(o->all + 1, bytes);
@@ -48885,18 +49114,29 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   }
 }
 
+/* Each stage of a pipeline has streams of its own, behind those of the one before. */
+static uint8_t vram__fsdp_first_stream(const vram__step *s) {
+  return (uint8_t)(vram__staged_stage(s) * VRAM__FSDP_ALL_REDUCE);
+}
+
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards
    later. */
 static void vram__fsdp_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  if (s->nth == 1)
-    vram__fsdp_make(s);
+  if (s->nth == 1) {
+    const vram_node *first, *end;
+    vram__staged_nodes(s, &first, &end);
+    vram__fsdp_make(s, first, end);
+    d->stream = vram__fsdp_first_stream(s);
+  }
   s->unit_backward = vram__fsdp_post_backward;
   s->compute = d->mp;
-  o->all[0] = o->all[1] = o->trainable = none;
-  o->params_bytes = 0;
+  if (!vram__staged_stage(s)) {
+    o->all[0] = o->all[1] = o->trainable = none;
+    o->params_bytes = 0;
+  }
   for (i = 0; i < d->nparam; i++) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
@@ -48943,7 +49183,7 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
         vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
-    if (p->kind == VRAM__BUFFER &&
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
       vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
@@ -48983,7 +49223,8 @@ static void vram__fsdp_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->reduced = g->at = 0;
+    g->gathered = g->grad = g->reduced = g->at = g->passes = 0;
+    g->async = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
@@ -49118,7 +49359,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
   }
@@ -49186,7 +49427,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = 0;
+    g->gathered = g->grad = g->at = g->passes = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;
@@ -49459,6 +49700,8 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -49528,14 +49771,24 @@ typedef struct vram__handover {
 } vram__handover;
 
 /* What happens in a part: an allocation is the part's next id. */
-enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+enum {
+  VRAM__PART_ALLOC,
+  VRAM__PART_FREE,
+  VRAM__PART_BRIEF,    /* what a library has while it runs */
+  VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
+  VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
+                          depends on what it has done before, and is played by whoever plays the part */
+};
 
 typedef struct vram__part_event {
-  uint64_t bytes;
+  uint64_t bytes; /* of a gradient: the leaf; of a unit: its number */
   const vram_node *node;
-  uint32_t id; /* see VRAM__ID_ */
-  uint8_t kind, cat, stream;
-  uint8_t kept; /* whoever plays the part holds it, too */
+  uint32_t id; /* see VRAM__ID_; of a gradient that was there before: VRAM__ID_NONE; of a unit: what
+                  it does */
+  uint8_t kind;
+  uint8_t cat; /* of a gradient: its dtype */
+  uint8_t stream;
+  uint8_t kept; /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
@@ -49552,13 +49805,11 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
-                              backward or input part the gradients of its inputs */
-  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient;      /* so many */
-  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
-  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
+                         backward or input part the gradients of its inputs */
+  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
   uint8_t known;
 } vram__played;
 
@@ -49588,7 +49839,8 @@ typedef struct vram__pipe_stage {
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
-  vram_graph g; /* the rank's */
+  vram_parallel alone; /* the same without a wrapper: of steps that play parts */
+  vram_graph g;        /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
@@ -49600,6 +49852,8 @@ typedef struct vram__pipe {
   uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
   uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
   vram_error refused;       /* of PyTorch */
+  uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
+  uint64_t each;
   const char *problem;
   vram_result failed;
 } vram__pipe;
@@ -49609,12 +49863,128 @@ VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_graph(vram__pipe *p);
 
-/* parts.c */
+/* crossing.c, parts_play.c */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
                              uint64_t bytes);
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes);
 VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* >>parallel/staged    a wrapper around each stage of a rank
+   Each stage is a module of its own with a wrapper of its own: what they keep lies one behind the
+   other, and s->wrapped is that of one of them, of the first where no stage runs. */
+
+/* The wrapper of one stage. */
+static void vram__staged_one(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (o->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+    vram__fsdp_wrapper(w);
+  else
+    vram__ddp_hooks_of_one(o, w);
+}
+
+static uint64_t vram__staged_each(const vram_graph *g, const vram_step_options *o) {
+  vram__wrapper one;
+  vram__staged_one(o, &one);
+  return (one.bytes(g, o) + 7) / 8 * 8;
+}
+
+/* From now on s->wrapped is that of local stage k. */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k) {
+  if (!s->wrapper || !s->pipe)
+    return;
+  s->wrapped = (uint8_t *)s->wrapped - s->pipe->at * s->pipe->each;
+  s->wrapped = (uint8_t *)s->wrapped + k * s->pipe->each;
+  s->pipe->at = k;
+}
+
+/* Whose it is. */
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s) { return s->pipe ? s->pipe->at : 0; }
+
+/* Nodes of the module that is wrapped: of a stage, or all. end: NULL behind the last one. */
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end) {
+  *first = s->pipe ? s->pipe->stage[s->pipe->at].first : s->g->first;
+  *end = s->pipe ? s->pipe->stage[s->pipe->at].end : NULL;
+}
+
+/* Is it a parameter of that module? */
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p) {
+  const vram_node *first, *end;
+  vram__staged_nodes(s, &first, &end);
+  return p->node->index >= first->index && (!end || p->node->index < end->index);
+}
+
+static uint64_t vram__staged_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram__product_or_overflow(vram_pipeline_stages(o->parallel), vram__staged_each(g, o));
+}
+
+static void vram__staged_options(vram__step *s) {
+  s->pipe->at = 0;
+  s->pipe->each = vram__staged_each(s->g, s->o);
+}
+
+/* The hook of each stage's wrapper. */
+#define VRAM__STAGED(hook)                                                                         \
+  static void vram__staged_##hook(vram__step *s) {                                                 \
+    vram__wrapper one;                                                                             \
+    uint32_t k;                                                                                    \
+    vram__staged_one(s->o, &one);                                                                  \
+    for (k = 0; k < s->pipe->local && !s->failed; k++) {                                           \
+      vram__staged_at(s, k);                                                                       \
+      if (one.hook)                                                                                \
+        one.hook(s);                                                                               \
+    }                                                                                              \
+    vram__staged_at(s, 0);                                                                         \
+  }
+VRAM__STAGED(construct)
+VRAM__STAGED(restore)
+VRAM__STAGED(lasts)
+VRAM__STAGED(zero_grad)
+VRAM__STAGED(optimized)
+#undef VRAM__STAGED
+
+static void vram__staged_put(vram__step *s, vram__owned *o) {
+  vram__wrapper one;
+  uint32_t k;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local && !s->failed; k++) {
+    vram__staged_at(s, k);
+    one.put(s, o);
+  }
+  vram__staged_at(s, 0);
+}
+
+static uint32_t vram__staged_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  vram__wrapper one;
+  uint32_t k, n = 0;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local; k++) {
+    vram__staged_at(s, k);
+    n += one.optim_params(s, p + n, with_grad);
+  }
+  vram__staged_at(s, 0);
+  return n;
+}
+
+/* Hooks that are called for the whole rank go to each stage's wrapper; those of forward and
+   backward are called for one stage. What fully_shard does there is a part's (parts.c). */
+VRAM__FN void vram__staged_hooks(vram__wrapper *w) {
+  w->bytes = vram__staged_bytes;
+  w->options = vram__staged_options;
+  w->put = w->put ? vram__staged_put : NULL;
+  w->construct = vram__staged_construct;
+  w->restore = vram__staged_restore;
+  w->lasts = vram__staged_lasts;
+  w->zero_grad = w->zero_grad ? vram__staged_zero_grad : NULL;
+  w->optim_params = w->optim_params ? vram__staged_optim_params : NULL;
+  w->optimized = w->optimized ? vram__staged_optimized : NULL;
+  if (w->forward) {
+    w->forward_begin = w->forward_end = w->backward_end = NULL;
+    w->forward = NULL;
+    w->record = NULL;
+  }
+}
 
 /* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
 
@@ -49799,16 +50169,15 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
-      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
+      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with another strategy than ddp is not played yet");
-  if (p->parallel->wrapper &&
-      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
-       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+                           "DeepSpeed it is not played");
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played with one stage a rank, and of ddp's options with "
-                           "bucket_cap_mb and broadcast_buffers");
+                           "pp with ddp is played without find_unused_parameters and static_graph");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -50043,6 +50412,9 @@ static void vram__stage_sums(vram__pipe *p) {
   const vram_graph *g = p->whole;
   const vram_param *q;
   to->extra = g->extra;
+  to->is_cut = g->is_cut;
+  to->unit_first = g->unit_first;
+  to->unit_last = g->unit_last;
   to->holds = g->holds;
   to->nmade = g->nmade;
   to->rnn_dropout = g->rnn_dropout;
@@ -50108,10 +50480,7 @@ VRAM__FN int vram__pipe_graph(vram__pipe *p) {
   return 1;
 }
 
-/* >>parallel/parts    what a microbatch does on a stage, played once and written down
-   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
-   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
-   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
+/* >>parallel/parts    a player of parts */
 
 /* A tensor of a stage from which backward begins. */
 typedef struct vram__part_root {
@@ -50145,9 +50514,50 @@ typedef struct vram__part_player {
   vram__played *part; /* that is written down; NULL: none is */
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
+  vram_dtype dtype;        /* of the model, outside of parts */
   uint32_t *given, ngiven; /* what the running part gives */
-  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
+  vram__wrapper units;     /* fully_shard's, as far as it is autograd's */
 } vram__part_player;
+
+/* Gradients that came from the next stage: there before the part, and behind it. */
+typedef struct vram__part_incoming {
+  vram__tensor at, fitted; /* as received; with the dtype that the output has */
+} vram__part_incoming;
+
+/* parts.c */
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward);
+VRAM__FN void vram__part_end(vram__part_player *y);
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated);
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l);
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k);
+VRAM__FN void vram__part_hear(void *user, const vram_event *e);
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes);
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i);
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part);
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_drop_roots(vram__part_player *y);
+VRAM__FN void vram__part_give_inputs(vram__part_player *y);
+VRAM__FN void vram__part_drop_loss(vram__part_player *y);
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in);
+
+/* parts_split.c */
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in);
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part);
+
+/* parts_play.c */
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report);
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o);
+
+/* >>parallel/parts    what a microbatch does on a stage, played once and written down
+   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
+   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
+   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
 
 /* ---- writing down */
 
@@ -50166,29 +50576,38 @@ static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
   return VRAM__ID_NONE;
 }
 
-static void vram__part_hear(void *user, const vram_event *e) {
-  vram__part_player *y = (vram__part_player *)user;
-  vram__played *const part = y->part;
+/* The next event of the running part; NULL: nothing is written down. */
+static vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind) {
   vram__part_event *to;
-  if (!part || y->t.failed || (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE))
-    return;
+  if (!y->part || y->t.failed)
+    return NULL;
   to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
   if (!to) {
     y->t.failed = VRAM_ERR_MEMORY;
-    return;
+    return NULL;
   }
   vram__memory_zero(to, sizeof *to);
+  to->kind = kind;
+  y->part->count++;
+  return to;
+}
+
+VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
+  vram__part_player *y = (vram__part_player *)user;
+  vram__part_event *to;
+  if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
+    return;
+  to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
+  if (!to)
+    return;
   to->bytes = e->bytes;
   to->node = e->node;
   to->cat = (uint8_t)e->category;
   to->stream = (uint8_t)e->stream;
-  part->count++;
   if (e->action == VRAM_ACTION_ALLOC) {
-    to->kind = VRAM__PART_ALLOC;
-    to->id = part->ids++;
+    to->id = y->part->ids++;
     return;
   }
-  to->kind = VRAM__PART_FREE;
   to->id = vram__part_id(y, (uint32_t)e->id);
   if (to->id == VRAM__ID_NONE)
     vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, e->node,
@@ -50196,35 +50615,36 @@ static void vram__part_hear(void *user, const vram_event *e) {
 }
 
 /* What a library asks for while it runs. */
-static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  vram__part_event *to;
-  if (!y->part || t->failed)
-    return;
-  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
-  if (!to) {
-    t->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  vram__memory_zero(to, sizeof *to);
-  to->bytes = bytes;
-  to->kind = VRAM__PART_BRIEF;
-  y->part->count++;
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_BRIEF);
+  if (to)
+    to->bytes = bytes;
 }
 
-static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  if (y->norder < y->p->g.nparam)
-    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
+/* What fully_shard does for unit k. */
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_UNIT);
+  if (!to)
+    return;
+  to->id = what;
+  to->bytes = k;
 }
 
-static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+/* A wrapper that hears of each gradient. */
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_gradient((vram__part_player *)t->o->user, (uint32_t)(l - t->leaf.at), 1);
+}
+
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
   /* schedule.step runs inside autocast's context, backward with it */
   y->t.autocasts_backward = backward && y->t.amp;
+  if (backward && y->t.compute && y->t.g->dtype)
+    y->t.dtype = y->t.compute;
   y->p->used = (y->p->used + 7) & ~(uint64_t)7;
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
   part->known = 1;
+  vram__memory_zero(y->t.r->communication, sizeof y->t.r->communication);
   y->part = part;
 }
 
@@ -50269,44 +50689,37 @@ static uint32_t *vram__part_list(vram__part_player *y, uint32_t count) {
   return to;
 }
 
-/* Gradients that the running part has left behind. */
-static void vram__part_gradients(vram__part_player *y, vram__played *part) {
+/* The parameter of that leaf has a gradient, or more of it. */
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated) {
   vram__step *const t = &y->t;
-  uint32_t i;
-  for (i = 0; i < t->leaf.parameters; i++) {
-    const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
-    if (!g.d || y->had[i])
-      continue;
-    y->had[i] = 1;
-    if (!g.st)
-      continue;
-    to[0] = i;
-    to[1] = vram__part_id(y, vram__owner_at(t, g.st)->id);
-    vram__part_keep(part, to[1], 0);
-    part->ngradient++;
-  }
+  const vram__tensor g = t->leaf.at[leaf].grad;
+  vram__part_event *to;
+  if (!g.d || (y->had[leaf] && !accumulated) || !(to = vram__part_put(y, VRAM__PART_GRADIENT)))
+    return;
+  to->bytes = leaf;
+  to->cat = (uint8_t)g.dt;
+  to->kept = accumulated != 0;
+  to->id = VRAM__ID_NONE;
+  if (y->had[leaf] || !g.st)
+    return;
+  y->had[leaf] = 1;
+  to->id = vram__part_id(y, vram__owner_at(t, g.st)->id);
+  vram__part_keep(y->part, to->id, 0);
 }
 
 /* Ends the running part. */
-static void vram__part_end(vram__part_player *y) {
+VRAM__FN void vram__part_end(vram__part_player *y) {
   vram__played *const part = y->part;
   vram__step *const t = &y->t;
-  uint32_t i, n = 0;
+  uint32_t i;
+  for (i = 0; i < t->leaf.parameters; i++)
+    vram__part_gradient(y, i, 0);
   part->given = vram__part_list(y, y->ngiven);
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
-  part->order = vram__part_list(y, y->norder);
-  for (i = 0; part->order && i < y->norder; i++)
-    part->order[i] = y->order[i];
-  part->norder = y->norder;
-  y->norder = 0;
-  for (i = 0; i < t->leaf.parameters; i++)
-    n += t->leaf.at[i].grad.d && !y->had[i];
-  part->gradient = vram__part_list(y, 2 * n);
-  if (!t->failed)
-    vram__part_gradients(y, part);
+  vram__memory_copy(part->communication, t->r->communication, sizeof part->communication);
+  t->dtype = y->dtype;
   y->part = NULL;
 }
 
@@ -50362,7 +50775,7 @@ static void vram__part_roots(vram__part_player *y) {
   }
 }
 
-static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
   const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
   const uint32_t fn = vram__tensor_fn(&y->t, x);
   return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
@@ -50389,7 +50802,24 @@ static void vram__part_forget_casts(vram__part_player *y) {
   }
 }
 
-static void vram__part_forward(vram__part_player *y, vram__played *part) {
+/* The same of fully_shard's units, and of the root that they are in. */
+static void vram__part_forward_units(vram__part_player *y, const vram_node *end) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  vram__fsdp_forward_begin(t);
+  vram__fsdp_forward(t, end);
+  vram__part_return(y, y->s->first, end);
+  if (t->failed)
+    return;
+  vram__fsdp_module_end(t);
+  for (i = 0; i < y->s->nout; i++)
+    vram__fsdp_hook_on(t, y->s->out_value[i], 0);
+  if (y->s->is_last && !y->s->loss)
+    vram__fsdp_hook_on(t, y->p->g.root, 0);
+  vram__fsdp_module_over(t);
+}
+
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
@@ -50400,8 +50830,12 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 1;
   y->micro->base = (uint32_t)t->count.next_id;
   y->micro->ids = 0;
-  vram__forward_nodes(t, s->first, end);
-  vram__part_return(y, s->first, end);
+  if (t->wrapper)
+    vram__part_forward_units(y, end);
+  else {
+    vram__forward_nodes(t, s->first, end);
+    vram__part_return(y, s->first, end);
+  }
   if (!t->failed && s->loss) {
     vram__forward_nodes(t, s->loss, s->end);
     vram__part_return(y, s->loss, s->end);
@@ -50430,12 +50864,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
 
 /* ---- backward */
 
-/* Gradients that came from the next stage: there before the part, and behind it. */
-typedef struct vram__part_incoming {
-  vram__tensor at, fitted; /* as received; with the dtype that the output has */
-} vram__part_incoming;
-
-static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
@@ -50447,7 +50876,7 @@ static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
 }
 
 /* Engine::execute: gradients get the shapes and dtypes of what they belong to, and begin. */
-static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
@@ -50470,7 +50899,7 @@ static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
     }
 }
 
-static void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
     if (in[i].fitted.d)
@@ -50510,7 +50939,7 @@ static void vram__part_leaf_roots(vram__part_player *y) {
 }
 
 /* The graph of the microbatch is let go. */
-static void vram__part_drop_roots(vram__part_player *y) {
+VRAM__FN void vram__part_drop_roots(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
     vram__grad_fn_release(&y->t, y->micro->root[i].fn);
@@ -50519,7 +50948,7 @@ static void vram__part_drop_roots(vram__part_player *y) {
 }
 
 /* The gradients of the stage's inputs are given. */
-static void vram__part_give_inputs(vram__part_player *y) {
+VRAM__FN void vram__part_give_inputs(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nin && !y->t.failed; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -50533,21 +50962,20 @@ static void vram__part_give_inputs(vram__part_player *y) {
 }
 
 /* The loss has lost its graph, and goes. */
-static void vram__part_drop_loss(vram__part_player *y, int keep) {
+VRAM__FN void vram__part_drop_loss(vram__part_player *y) {
   vram__step *const t = &y->t;
   vram__tensor *const loss = &y->micro->loss;
   if (!loss->d)
     return;
   if (loss->st && !(loss->st & VRAM__LEAF))
     vram__history_drop(t, vram__slot_at(t, loss->st));
-  if (keep)
-    return;
   vram__tensor_release(t, *loss);
   *loss = vram__tensor_none();
 }
 
 /* stage_backward */
-static void vram__part_backward(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t from;
   if (!y->s->is_last)
@@ -50569,15 +50997,18 @@ static void vram__part_backward(vram__part_player *y, vram__played *part, vram__
       vram__backward_walk(t, from, 0);
     vram__part_start_over(y, in);
   }
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   if (t->failed)
     return;
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   vram__part_end(y);
 }
 
-/* ---- backward in two parts: stage_backward_input, stage_backward_weight */
+/* >>parallel/parts_split    backward in two parts (torch/distributed/pipelining/_backward.py:
+   stage_backward_input, stage_backward_weight) */
 
 /* The first leaf of a parameter that edge fn leads to; UINT32_MAX: to none. */
 static uint32_t vram__part_weight_of(vram__part_player *y, uint32_t fn, uint32_t depth) {
@@ -50759,11 +51190,15 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   t->tape.retain = 1;
   for (at = from; at && !t->failed; at = f->prev) {
     f = vram__grad_fn_at(t, at);
+    if (f->hooked && (f->flag & 2))
+      t->wrapper->record(t, at);
     if (f->flag & 2)
       vram__part_input_record(y, at);
     f->flag = 0;
   }
   t->tape.retain = 0;
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_input_expect(y, from, 0);
   for (i = 0; i < y->s->nin; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -50774,7 +51209,7 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   }
 }
 
-static void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   vram__tensor one = vram__tensor_none();
   uint32_t from;
@@ -50812,7 +51247,7 @@ static void vram__part_input(vram__part_player *y, vram__played *part, vram__par
   else
     vram__part_start_over(y, in);
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   y->micro->input_ids = part->ids;
   vram__part_end(y);
@@ -50854,6 +51289,7 @@ static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
       if (l->d->flags & VRAM__DENSE)
         l->grad.d = l->d;
     }
+    vram__part_gradient(y, i, 0);
     n++;
   }
   for (i = 0; i < past->ndw; i++)
@@ -50884,10 +51320,12 @@ static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
     if (g->grad[i].d)
       VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
   vram__backward_walk(t, g->record, 0);
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_mask(f, other, kept, 0);
 }
 
-static void vram__part_weight(vram__part_player *y, vram__played *part) {
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__part_past past;
   uint32_t k, i;
@@ -50911,7 +51349,7 @@ static void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__part_end(y);
 }
 
-/* ---- which parts a stage has */
+/* >>parallel/parts_play    which parts a stage has, and in which order they are played */
 
 /* Which part an action is. had: the stage has gradients. */
 static uint32_t vram__part_of(const vram_stage_action *a, int had) {
@@ -51048,9 +51486,9 @@ static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
 }
 
 /* The graph as a step of its own, before anything runs. */
-static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
-                           const vram_step_options *o, void *scratch, uint64_t bytes,
-                           vram_report *report) {
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report) {
   vram_result r;
   t->count.live = NULL;
   t->count.live_cap = 0;
@@ -51061,6 +51499,8 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
   t->pipe = NULL;
   r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
   if (!r) {
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+      t->compute = p->parallel->mp;
     vram__step_put_model(t);
     vram__step_put_inputs(t);
     r = (vram_result)t->failed;
@@ -51069,13 +51509,14 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
 }
 
 /* Options of a step that nobody listens to. */
-static void vram__part_options(vram_step_options *quiet, const vram_step_options *o) {
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o) {
   *quiet = *o;
   quiet->event = NULL;
   quiet->user = NULL;
   quiet->nodes = NULL;
   quiet->replay = NULL;
-  quiet->parallel = NULL;
+  quiet->parallel = &p->alone;
   quiet->first_step = 1;
   quiet->accumulate = 0;
   quiet->prefetch = 0;
@@ -51117,6 +51558,27 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
   return y->p->failed ? 0 : vram__part_settle(y->p, y->s);
 }
 
+/* The stage is wrapped by fully_shard: forward and backward go through its units, and what these do
+   to parameters is written down. */
+static int vram__part_wrap(vram__part_player *y, uint32_t micros) {
+  vram__step *const t = &y->t;
+  vram__fsdp *d;
+  const uint64_t bytes = vram__fsdp_bytes(t->g, t->o);
+  t->wrapped = d = (vram__fsdp *)vram__pipe_take(y->p, bytes);
+  if (!d)
+    return 0;
+  vram__memory_zero(d, bytes);
+  vram__fsdp_make(t, y->s->first, y->s->end);
+  d->tell = vram__part_tell;
+  d->hook_room = t->g->nvalue * micros;
+  d->hook = (vram__fsdp_hook *)vram__pipe_take(y->p, d->hook_room * (uint64_t)sizeof *d->hook);
+  vram__memory_zero(&y->units, sizeof y->units);
+  y->units.record = vram__fsdp_pre_backward;
+  t->wrapper = &y->units;
+  t->unit_backward = vram__fsdp_post_backward;
+  return d->hook != NULL;
+}
+
 /* Plays every part of every local stage. */
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes) {
@@ -51126,7 +51588,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   vram__part_incoming *in;
   uint32_t k, most = 1;
   vram__memory_zero(&y, sizeof y);
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   quiet.event = vram__part_hear;
   quiet.user = &y;
   y.p = p;
@@ -51137,15 +51599,15 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
-  if (!y.had || !y.given || !in || !y.order)
+  if (!y.had || !y.given || !in)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
+  y.dtype = y.t.dtype;
   y.t.brief = vram__part_hear_brief;
-  if (p->parallel->wrapper)
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
@@ -51155,6 +51617,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     if (!y.s->is_cast)
       return 0;
     vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && !vram__part_wrap(&y, VRAM__PART_MICROS))
+      return 0;
     if (!vram__part_stage(&y, in))
       return 0;
   }
@@ -51163,7 +51627,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   return 1;
 }
 
-/* ---- what crosses */
+/* >>parallel/crossing    what goes from one stage to the next */
 
 /* Values made before `edge` that a node from it on uses; to NULL: they are counted. */
 static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
@@ -51229,7 +51693,7 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
   for (n = g->first; n; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
       last[n->in[i]->index] = n->index;
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
     return 0;
   t.phase = VRAM_PHASE_FORWARD;
@@ -51262,13 +51726,20 @@ typedef struct vram__pipe_micro {
   uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
+enum {
+  VRAM__FLOW_GATHERS = 1, /* its parameters are being gathered, and somebody has to wait for them */
+  VRAM__FLOW_REDUCED = 2  /* its gradients were reduced, and with that its parameters went */
+};
+
 typedef struct vram__pipe_run {
   vram__step *s;
   vram__pipe *p;
   vram__pipe_micro *micro; /* local stages times microbatches */
   uint32_t *own;           /* slots of the running part */
   uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
-  uint8_t *had;            /* by local stage: it has gradients */
+  uint8_t *taken;          /* by slot of the running part: some gradient lies in it */
+  uint32_t *done;          /* by local stage: backward passes whose gradients are there */
+  uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
 } vram__pipe_run;
 
@@ -51373,6 +51844,23 @@ static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uin
     vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
 }
 
+/* A parameter has its first gradient, or more of it, of which a wrapper hears in the last backward
+   of its stage. */
+static void vram__pipe_part_gradient(vram__pipe_run *r, const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram__leaf *l = s->leaf.at + e->bytes;
+  if (e->id != VRAM__ID_NONE && !VRAM__ID_KIND(e->id)) {
+    if (r->taken[e->id]) /* several parameters in one storage */
+      vram__slot_retain(s, r->own[e->id]);
+    r->taken[e->id] = 1;
+    l->grad.d = l->d;
+    l->grad.dt = (vram_dtype)e->cat;
+    l->grad.st = r->own[e->id];
+  }
+  if (e->kept && s->leaf.accumulated)
+    s->leaf.accumulated(s, l);
+}
+
 static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                   const vram__part_event *e) {
   vram__step *const s = r->s;
@@ -51387,6 +51875,12 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
     break;
   case VRAM__PART_FREE:
     vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  case VRAM__PART_GRADIENT:
+    vram__pipe_part_gradient(r, e);
+    break;
+  case VRAM__PART_UNIT:
+    vram__fsdp_unit(s, e->id, (uint32_t)e->bytes);
     break;
   default:
     brief.lower = brief.expected = brief.upper = e->bytes;
@@ -51410,23 +51904,14 @@ static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
   }
 }
 
-/* Parameters have their first gradients. */
-static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
-  vram__step *const s = r->s;
+/* What is sent in a part. */
+static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
   uint32_t i;
-  for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
-    const uint32_t id = part->gradient[2 * (size_t)i + 1];
-    uint32_t j;
-    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
-      continue;
-    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
-      j++;
-    if (j < i)
-      vram__slot_retain(s, r->own[id]);
-    l->grad.d = l->d;
-    l->grad.dt = l->dt;
-    l->grad.st = r->own[id];
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    vram_communication *to = s->r->communication + i;
+    to->calls += part->communication[i].calls;
+    to->bytes = vram__sum_or_overflow(to->bytes, part->communication[i].bytes);
+    to->sent = vram__sum_or_overflow(to->sent, part->communication[i].sent);
   }
 }
 
@@ -51438,12 +51923,27 @@ static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32
   uint32_t i;
   if (!part->known)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  vram__memory_zero(r->taken, part->ids);
   for (i = 0; i < part->count && !s->failed; i++)
     vram__pipe_part_event(r, k, mb, part->event + i);
   s->stream = 0;
   s->node = NULL;
-  if (!s->failed)
-    vram__pipe_part_gradients(r, part);
+  vram__pipe_part_sends(s, part);
+  return part;
+}
+
+/* One that makes gradients: the last of a stage is reduced. */
+static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                                uint32_t which) {
+  const vram__played *part;
+  const int last = r->done[k] + 1 == r->p->microbatches;
+  const int ddp = r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+  if (ddp && last)
+    vram__ddp_last_backward(r->s);
+  part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
+  r->done[k]++;
+  if (ddp && last)
+    VRAM__WRAPPER_DO(r->s, backward_end);
   return part;
 }
 
@@ -51456,6 +51956,39 @@ static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const 
       m->live[from + part->live_of[i]] = r->own[i];
 }
 
+/* The stage computes: what its wrapper keeps is s->wrapped, and what was gathered for it is waited
+   for (_assert_unsharded). */
+static void vram__pipe_enter(vram__pipe_run *r, uint32_t k) {
+  vram__staged_at(r->s, k);
+  if (r->flow[k] & VRAM__FLOW_GATHERS)
+    vram__fsdp_stage_wait(r->s);
+  r->flow[k] &= (uint8_t)~VRAM__FLOW_GATHERS;
+}
+
+/* What fully_shard does for a stage beside its forward and backward passes. */
+static void vram__pipe_flow(vram__pipe_run *r, uint32_t k, uint32_t kind) {
+  vram__staged_at(r->s, k);
+  if (kind == VRAM_STAGE_UNSHARD) {
+    vram__fsdp_stage_unshard(r->s);
+    r->flow[k] |= VRAM__FLOW_GATHERS;
+  } else if (kind == VRAM_STAGE_REDUCE_GRAD) {
+    vram__fsdp_stage_reduce(r->s);
+    r->flow[k] |= VRAM__FLOW_REDUCED;
+  } else if (kind == VRAM_STAGE_WAIT_REDUCE_GRAD)
+    vram__fsdp_stage_end(r->s);
+  else if (!(r->flow[k] & VRAM__FLOW_REDUCED))
+    vram__fsdp_stage_reshard(r->s);
+  vram__staged_at(r->s, 0);
+}
+
+/* ScheduleGPipe and Schedule1F1B do so at the end. */
+static void vram__pipe_reduce(vram__pipe_run *r) {
+  if (!r->s->wrapper || r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
+    return;
+  vram__pipe_flow(r, 0, VRAM_STAGE_REDUCE_GRAD);
+  vram__pipe_flow(r, 0, VRAM_STAGE_WAIT_REDUCE_GRAD);
+}
+
 static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -51463,11 +51996,13 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   m->live = vram__pipe_table(r, k);
   r->s->node = NULL;
   r->s->last_batch = 0;
+  vram__pipe_enter(r, k);
   VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
   VRAM__WRAPPER_DO(r->s, forward_end);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
@@ -51497,11 +52032,10 @@ static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int deta
 static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part =
-      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->wrapper && mb + 1 == r->p->microbatches)
-    vram__ddp_last_backward(r->s, part->order, part->norder);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part_back(r, k, mb, VRAM__PART_BACKWARD);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -51512,7 +52046,10 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   if (stage->is_first)
@@ -51525,8 +52062,9 @@ static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 
 static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
+  vram__pipe_enter(r, k);
+  vram__pipe_part_back(r, k, mb, VRAM__PART_WEIGHT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_over(r, k, mb, 1);
@@ -51582,10 +52120,14 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+static int vram__pipe_keeps_sent(const vram__pipe_run *r) {
+  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+}
+
 /* release_fwd_send_outputs: DistributedDataParallel keeps them. */
 static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !r->s->wrapper)
+  if (!stage->is_last && !vram__pipe_keeps_sent(r))
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }
 
@@ -51620,6 +52162,7 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
     vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, ops, most);
   vram__slots_release(r->s, work, most);
   for (i = count; i--;)
@@ -51706,6 +52249,7 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
     vram__pipe_1f1b_backward(r, &v, b++, 0);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, v.fwd_sends, v.most);
   vram__slots_release(r->s, v.fwd_recvs, v.most);
   vram__slots_release(r->s, v.bwd_recvs, v.most);
@@ -51778,8 +52322,11 @@ static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
   case VRAM_STAGE_WAIT_F:
     vram__slots_release(r->s, m->sent, stage->nout);
     break;
-  default: /* VRAM_STAGE_WAIT_B */
+  case VRAM_STAGE_WAIT_B:
     vram__slots_release(r->s, m->gin, stage->nin);
+    break;
+  default:
+    vram__pipe_flow(r, k, a->kind);
   }
 }
 
@@ -51829,15 +52376,19 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
   r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
                                             p->local * (uint64_t)sizeof *r->table);
-  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
-  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+  r->done =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local * (uint64_t)sizeof *r->done);
+  r->taken = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, ids + UINT64_C(1));
+  r->flow = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->done || !r->taken || !r->flow) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
   vram__memory_zero(r->micro, micros * sizeof *r->micro);
   vram__memory_zero(at, slots * sizeof *at);
   vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
-  vram__memory_zero(r->had, p->local);
+  vram__memory_zero(r->done, p->local * (uint64_t)sizeof *r->done);
+  vram__memory_zero(r->flow, p->local);
   for (k = 0; k < p->local; k++)
     for (mb = 0; mb < p->microbatches; mb++) {
       vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -52021,7 +52572,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
 /* ---- setting it up */
 
 VRAM__FN int vram__pipe_is(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->pp > 1;
+  return o && o->parallel && (o->parallel->pp > 1 || o->parallel->is_pipeline);
 }
 
 /* Storages that live at once beside those of one microbatch, at most. */
@@ -52084,6 +52635,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -52138,6 +52691,11 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (p->wrapper == VRAM_WRAPPER_FSDP2)
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *
+                                                                         (uint64_t)VRAM__PARTS *
+                                                                         sizeof(vram__fsdp_hook)));
   n = vram__sum_or_overflow(
       n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
                                    (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));

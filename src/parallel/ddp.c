@@ -29,6 +29,7 @@ typedef struct vram__ddp {
   uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
   uint8_t marked;     /* has_marked_unused_parameters_ */
   uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t heard;      /* require_finalize_: some hook of this backward has run */
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
@@ -57,7 +58,8 @@ static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) 
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
-/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+/* Experts that this rank alone has are ignored, and parameters of other stages: d->own, d->ignored.
+ */
 static void vram__ddp_ignore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_param *p;
@@ -65,8 +67,8 @@ static void vram__ddp_ignore(vram__step *s) {
   d->own = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM) {
-      d->ignored[i++] = p->is_expert;
-      d->own += !p->is_expert;
+      d->ignored[i] = p->is_expert || !vram__staged_has(s, p);
+      d->own += !d->ignored[i++];
     }
 }
 
@@ -298,10 +300,10 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER && !p->is_expert)
+    if (p->kind != VRAM__BUFFER && !p->is_expert && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
     vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
@@ -381,6 +383,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   const uint32_t i = (uint32_t)(l - s->leaf.at);
   if (!d->expects || d->ignored[i])
     return;
+  d->heard = 1;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
   if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
@@ -493,7 +496,7 @@ static void vram__ddp_restore(vram__step *s) {
                       "loss (expected find_unused_parameters=1 or static_graph=1)");
     return;
   }
-  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt && d->nready)
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
@@ -519,7 +522,7 @@ static void vram__ddp_lasts(vram__step *s) {
 static void vram__ddp_forward_begin(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
-  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p) && d->nready)
     vram__ddp_rebuild(s);
   if (d->buffers && p->broadcast_buffers && !s->failed)
     vram__ddp_broadcast(s, 0, 1);
@@ -553,7 +556,7 @@ static void vram__ddp_forward_end(vram__step *s) {
   uint32_t i;
   d->buffers = d->expects = s->last_batch;
   if (d->expects) { /* prepare_for_backward */
-    d->next = d->marked = 0;
+    d->next = d->marked = d->heard = 0;
     for (i = 0; i < d->nbucket; i++)
       d->bucket[i].pending = d->bucket[i].params;
   }
@@ -578,23 +581,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   if (s->o->parallel->static_graph && s->nth == 1)
     vram__ddp_reduce_all(s);
   d->expects = 0;
-  d->unfinished = d->next < d->nbucket;
+  d->unfinished = d->heard && d->next < d->nbucket;
 }
 
 /* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
    no_sync, but for the last backward, which begins with prepare_for_backward. */
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
-  uint32_t i;
+VRAM__FN void vram__ddp_last_backward(vram__step *s) {
   s->last_batch = 1;
   vram__ddp_forward_end(s);
   vram__ddp_of(s)->buffers = 0;
   vram__ddp_backward_begin(s);
-  for (i = 0; i < n && !s->failed; i++)
-    vram__ddp_accumulated(s, s->leaf.at + order[i]);
-  vram__ddp_backward_end(s);
 }
 
-VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
@@ -607,4 +606,10 @@ VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->forward_end = vram__ddp_forward_end;
   w->backward_begin = vram__ddp_backward_begin;
   w->backward_end = vram__ddp_backward_end;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks_of_one(o, w);
+  if (vram__pipe_is(o))
+    vram__staged_hooks(w);
 }

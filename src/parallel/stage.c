@@ -182,16 +182,15 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
-      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
+      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with another strategy than ddp is not played yet");
-  if (p->parallel->wrapper &&
-      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
-       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+                           "DeepSpeed it is not played");
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played with one stage a rank, and of ddp's options with "
-                           "bucket_cap_mb and broadcast_buffers");
+                           "pp with ddp is played without find_unused_parameters and static_graph");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -426,6 +425,9 @@ static void vram__stage_sums(vram__pipe *p) {
   const vram_graph *g = p->whole;
   const vram_param *q;
   to->extra = g->extra;
+  to->is_cut = g->is_cut;
+  to->unit_first = g->unit_first;
+  to->unit_last = g->unit_last;
   to->holds = g->holds;
   to->nmade = g->nmade;
   to->rnn_dropout = g->rnn_dropout;
