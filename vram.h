@@ -37465,6 +37465,7 @@ typedef struct vram__optim_param {
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t mesh;    /* parameters of another one are another group of the optimizer's */
   uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
@@ -42303,14 +42304,14 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = p->partial = 0;
+  p->dtensor = p->mesh = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
 static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
-  p->dtensor = q->is_dtensor;
+  p->dtensor = p->mesh = q->is_dtensor;
   p->partial = q->is_partial;
   p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
@@ -42380,9 +42381,32 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
   return n;
 }
 
+/* The group of the first parameter's mesh comes first, then that of the others. */
+static void vram__optim_by_mesh(vram__step *s, vram__optim_param *p, uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_param *others = (vram__optim_param *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                                     n * (uint64_t)sizeof *others);
+  uint32_t i, first = 0, count = 0;
+  if (!others) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < n; i++)
+    if (p[i].mesh == p[0].mesh)
+      p[first++] = p[i];
+    else
+      others[count++] = p[i];
+  for (i = 0; i < count; i++)
+    p[first + i] = others[i];
+  s->used = used;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
-  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
-                                 : vram__optim_params_all(s, p, with_grad);
+  const uint32_t n = vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                             : vram__optim_params_all(s, p, with_grad);
+  if (s->g->is_cut)
+    vram__optim_by_mesh(s, p, n);
+  return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -42535,7 +42559,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   for (i = 0; i < n && !s->failed; i = to) {
-    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+    for (to = i + 1; to < n && s->optim[to].mesh == s->optim[i].mesh;)
       to++;
     c.dtensor = s->optim[i].dtensor;
     vram__optim_group(s, &c, s->optim + i, to - i);
@@ -46819,7 +46843,9 @@ static void vram__rank_order(vram__rank_cut *c) {
   n = vram__rank_params(c, list);
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n; i++)
-      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+      if (c->p->wrapper == VRAM_WRAPPER_FSDP2 /* which has groups of its own */
+              ? !pass
+              : (list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
         *end = last = list[i];
         end = &last->next;
       }
@@ -48774,6 +48800,7 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].gradient = f->local;
+    p[n].mesh = f->p->is_dtensor;
     p[n++].dtype = f->dtype;
   }
   return n;
@@ -48938,6 +48965,18 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* DTensors of tensor parallelism are on a mesh of two dims, others on one: an optimizer has them in
+   groups of their own. at: room for as many numbers. */
+static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
+  uint32_t i, pass, n = 0;
+  for (i = 0; i < d->nparam; i++)
+    at[i] = d->optim[i];
+  for (pass = 0; pass < 2 && d->nparam; pass++)
+    for (i = 0; i < d->nparam; i++)
+      if ((d->param[at[i]].p->is_dtensor != d->param[at[0]].p->is_dtensor) == (pass == 1))
+        d->optim[n++] = at[i];
+}
+
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
    are named the list of parameters is that of the whole module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
@@ -48948,6 +48987,7 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
+  vram__fsdp_order_meshes(d, at);
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
     vram__fsdp_group *g = d->group + f->group;

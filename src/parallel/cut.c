@@ -172,7 +172,9 @@ static void vram__rank_order(vram__rank_cut *c) {
   n = vram__rank_params(c, list);
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n; i++)
-      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+      if (c->p->wrapper == VRAM_WRAPPER_FSDP2 /* which has groups of its own */
+              ? !pass
+              : (list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
         *end = last = list[i];
         end = &last->next;
       }

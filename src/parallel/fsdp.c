@@ -698,6 +698,7 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].gradient = f->local;
+    p[n].mesh = f->p->is_dtensor;
     p[n++].dtype = f->dtype;
   }
   return n;

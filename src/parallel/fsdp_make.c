@@ -114,6 +114,18 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* DTensors of tensor parallelism are on a mesh of two dims, others on one: an optimizer has them in
+   groups of their own. at: room for as many numbers. */
+static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
+  uint32_t i, pass, n = 0;
+  for (i = 0; i < d->nparam; i++)
+    at[i] = d->optim[i];
+  for (pass = 0; pass < 2 && d->nparam; pass++)
+    for (i = 0; i < d->nparam; i++)
+      if ((d->param[at[i]].p->is_dtensor != d->param[at[0]].p->is_dtensor) == (pass == 1))
+        d->optim[n++] = at[i];
+}
+
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
    are named the list of parameters is that of the whole module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
@@ -124,6 +136,7 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
+  vram__fsdp_order_meshes(d, at);
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
     vram__fsdp_group *g = d->group + f->group;
