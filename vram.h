@@ -13563,14 +13563,14 @@ typedef struct vram__storage {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat;
+  uint8_t cat : 4;
+  uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
   uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
   uint8_t req : 1;     /* requires_grad */
   uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13;   /* which output of fn */
-  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13; /* which output of fn */
   uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
@@ -13581,7 +13581,7 @@ typedef struct vram__storage {
 } vram__storage;
 
 #define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
-#define VRAM__STREAMS 8          /* of a device that a step may use */
+#define VRAM__STREAMS 16         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -14011,8 +14011,8 @@ enum {
   VRAM__TAPE_PHASE,
   VRAM__TAPE_BRIEF,      /* taken and given back at once */
   VRAM__TAPE_SEARCH,     /* the same in the first step only */
-  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
-  VRAM__TAPE_BITS = 6    /* then the value */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then four of the stream, */
+  VRAM__TAPE_BITS = 7    /* then the value */
 };
 
 /* versions.c */
@@ -15088,7 +15088,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
-  st->cat = s->cat;
+  st->cat = s->cat & 15u;
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
@@ -47424,7 +47424,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had && !d->ignored[i])
+    if (s->leaf.past[i].had && !d->ignored[i] && (!s->pipe || d->ready[i] == 1))
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -47973,7 +47973,8 @@ VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, 
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
    all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
-   nothing is gathered, those that are left move up. */
+   nothing is gathered, those that are left move up. Further stages of a rank have those that
+   allocate behind them. */
 enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
 
 enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
@@ -48058,6 +48059,8 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  if (d->stream && stream > VRAM__FSDP_GATHER)
+    return (uint8_t)(d->stream + stream - 1); /* no stream for all_gather */
   return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 
@@ -49155,8 +49158,13 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
 }
 
 /* Each stage of a pipeline has streams of its own, behind those of the one before. */
-static uint8_t vram__fsdp_first_stream(const vram__step *s) {
-  return (uint8_t)(vram__staged_stage(s) * VRAM__FSDP_ALL_REDUCE);
+static uint8_t vram__fsdp_first_stream(vram__step *s) {
+  const uint32_t k = vram__staged_stage(s), copies = vram__fsdp_of(s)->copies > 1;
+  const uint32_t first = k ? VRAM__FSDP_REDUCE + copies + (k - 1) * (2 + copies) : 0;
+  if (first + 2 + copies >= VRAM__STREAMS)
+    vram__step_refuse(s, VRAM_ERR_LIMIT, NULL,
+                      "fully_shard around more stages of a rank than there are streams for");
+  return (uint8_t)first;
 }
 
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards
@@ -50185,6 +50193,15 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   return n;
 }
 
+/* Is backward split into input and weight part? */
+static int vram__pipe_splits(const vram__pipe *p) {
+  uint32_t i;
+  for (i = 0; i < p->naction; i++)
+    if (p->action[i].kind == VRAM_STAGE_W)
+      return 1;
+  return 0;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -50218,6 +50235,11 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
       (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
                            "pp with ddp is played without find_unused_parameters and static_graph");
+  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
+      vram__pipe_splits(p))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a schedule that splits backward loses gradients of units whose "
+                           "parameters are not gathered when it begins (expected reshard=0)");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -51736,6 +51758,8 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
   vram__part_options(&quiet, p, o);
   if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
     return 0;
+  if (t.compute && g->dtype)
+    t.dtype = t.compute;
   t.phase = VRAM_PHASE_FORWARD;
   t.cat = VRAM_CATEGORY_ACTIVATIONS;
   t.grad = 1;

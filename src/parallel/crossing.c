@@ -68,6 +68,8 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
   vram__part_options(&quiet, p, o);
   if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
     return 0;
+  if (t.compute && g->dtype)
+    t.dtype = t.compute;
   t.phase = VRAM_PHASE_FORWARD;
   t.cat = VRAM_CATEGORY_ACTIVATIONS;
   t.grad = 1;

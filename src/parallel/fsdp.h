@@ -5,7 +5,8 @@
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
    all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
-   nothing is gathered, those that are left move up. */
+   nothing is gathered, those that are left move up. Further stages of a rank have those that
+   allocate behind them. */
 enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
 
 enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
@@ -90,6 +91,8 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
+  if (d->stream && stream > VRAM__FSDP_GATHER)
+    return (uint8_t)(d->stream + stream - 1); /* no stream for all_gather */
   return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 

@@ -304,8 +304,13 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
 }
 
 /* Each stage of a pipeline has streams of its own, behind those of the one before. */
-static uint8_t vram__fsdp_first_stream(const vram__step *s) {
-  return (uint8_t)(vram__staged_stage(s) * VRAM__FSDP_ALL_REDUCE);
+static uint8_t vram__fsdp_first_stream(vram__step *s) {
+  const uint32_t k = vram__staged_stage(s), copies = vram__fsdp_of(s)->copies > 1;
+  const uint32_t first = k ? VRAM__FSDP_REDUCE + copies + (k - 1) * (2 + copies) : 0;
+  if (first + 2 + copies >= VRAM__STREAMS)
+    vram__step_refuse(s, VRAM_ERR_LIMIT, NULL,
+                      "fully_shard around more stages of a rank than there are streams for");
+  return (uint8_t)first;
 }
 
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards

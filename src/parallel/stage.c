@@ -158,6 +158,15 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   return n;
 }
 
+/* Is backward split into input and weight part? */
+static int vram__pipe_splits(const vram__pipe *p) {
+  uint32_t i;
+  for (i = 0; i < p->naction; i++)
+    if (p->action[i].kind == VRAM_STAGE_W)
+      return 1;
+  return 0;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -191,6 +200,11 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
       (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
                            "pp with ddp is played without find_unused_parameters and static_graph");
+  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
+      vram__pipe_splits(p))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a schedule that splits backward loses gradients of units whose "
+                           "parameters are not gathered when it begins (expected reshard=0)");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
