@@ -47335,11 +47335,31 @@ static void vram__ddp_reduce_all(vram__step *s) {
 
 /* ---- around a step */
 
+/* DTensors do not go through the broadcast of its constructor: flat copies mix them with tensors,
+   and one that is alone has no rule. */
+static const char *vram__ddp_refuses_dtensors(const vram_graph *g) {
+  const vram_param *p;
+  uint32_t dtensors = 0, plain = 0;
+  for (p = g->param_first; p; p = p->next) {
+    dtensors += p->is_dtensor;
+    plain += !p->is_dtensor;
+  }
+  return !dtensors ? NULL
+         : plain
+             ? "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and "
+               "DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+               "operators! (expected fsdp2)"
+             : "DistributedDataParallel of DTensors: Operator c10d.broadcast_.default does not "
+               "have a sharding strategy registered. (expected fsdp2)";
+}
+
 /* What PyTorch refuses, or NULL. */
 static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p = g->param_first;
   while (p && p->kind != VRAM__PARAM)
     p = p->next;
+  if (vram__ddp_refuses_dtensors(g))
+    return vram__ddp_refuses_dtensors(g);
   return !o->train ? "a wrapper of torch.distributed goes with training"
          : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient"
@@ -52011,6 +52031,28 @@ static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, u
   return part;
 }
 
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* The outputs of the last stage are detached behind its backward, but for views: a DTensor's
+   to_local() gives one, and with its history the inputs of the stage stay. */
+static uint32_t vram__pipe_kept_inputs(const vram__pipe *p) {
+  const vram__pipe_stage *last = vram__pipe_last(p);
+  uint32_t i, views = 0;
+  for (i = 0; i < last->nout; i++)
+    views += last->out_value[i]->node && last->out_value[i]->node->op == VRAM_OP_all_gather;
+  return views ? last->nin : 0;
+}
+
+/* Slots that the schedule keeps of each microbatch: outputs, then inputs. */
+static uint32_t vram__pipe_kept(const vram__pipe *p) {
+  return vram__pipe_last(p)->nout + vram__pipe_kept_inputs(p);
+}
+
 /* What lives behind the part gets its place in the microbatch's table. */
 static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const vram__played *part,
                                   uint32_t from) {
@@ -52073,9 +52115,12 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
   vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
   if (r->chunk && stage->is_last) {
+    const uint32_t inputs = vram__pipe_kept_inputs(r->p);
+    uint32_t *const to = r->chunk + (uint64_t)mb * vram__pipe_kept(r->p);
     vram__slots_retain(r->s, m->out, stage->nout);
-    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
-                      stage->nout * (uint64_t)sizeof *m->out);
+    vram__memory_copy(to, m->out, stage->nout * (uint64_t)sizeof *m->out);
+    vram__slots_retain(r->s, m->in, inputs);
+    vram__memory_copy(to + stage->nout, m->in, inputs * (uint64_t)sizeof *m->in);
   }
 }
 
@@ -52413,13 +52458,6 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   return 0;
 }
 
-static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
-  uint32_t k;
-  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
-    ;
-  return p->stage + k;
-}
-
 /* Memory of a run. */
 static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
@@ -52504,7 +52542,7 @@ static void vram__pipe_merge(vram__pipe_run *r) {
 /* clear_runtime_states: outputs of the step before go; those of this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
-  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
   uint64_t i;
   if (!vram__pipe_keeps_outputs(p))
     return;
@@ -52588,7 +52626,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__slots_release(s, m->in, p->stage[k].nin);
     }
   }
-  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
   s->r->autocast_cache_bytes = p->autocast;
@@ -52624,10 +52662,15 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   s->r->inputs_bytes += p->target;
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
-  n = vram__pipe_last(p)->nout;
+  n = vram__pipe_kept(p);
   for (k = 0; k < n * p->microbatches && !s->failed; k++) {
-    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
-                                 VRAM_CATEGORY_OTHER);
+    const vram__pipe_stage *last = vram__pipe_last(p);
+    const uint64_t which = k % n;
+    p->chunk[k] =
+        vram__pipe_put(s,
+                       vram__handover_bytes(which < last->nout ? last->out + which
+                                                               : last->in + (which - last->nout)),
+                       VRAM_CATEGORY_OTHER);
     if (s->replay && p->blocks && p->chunk[k])
       vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
   }
@@ -52727,7 +52770,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     }
   }
   if (vram__pipe_keeps_outputs(p)) {
-    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
     if (!p->chunk)
       return VRAM_ERR_MEMORY;

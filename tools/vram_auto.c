@@ -73,14 +73,14 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
 }
 
 /* Ways to wrap so many ranks, as words of --parallel; how many. */
-static uint32_t wrappers_of(uint32_t ranks, char (*to)[40]) {
+static uint32_t wrappers_of(uint32_t ranks, uint32_t tp, char (*to)[40]) {
   static const char *const plain[] = {"ddp", "zero1", "fsdp2"};
   uint32_t n = 0, i;
   if (ranks == 1) {
     **to = 0;
     return 1;
   }
-  for (i = 0; i < 3; i++)
+  for (i = tp > 1 ? 2 : 0; i < 3; i++) /* DistributedDataParallel refuses DTensors */
     snprintf(to[n++], sizeof *to, "%s=%" PRIu32, plain[i], ranks);
   for (i = 2; i < ranks && n < AUTO_WRAPPERS; i++)
     if (ranks % i == 0)
@@ -315,7 +315,7 @@ static int lines_add(auto_search *a, uint32_t tp, int64_t batch) {
     like.micro_batches = (uint32_t)(a->global_batch / dp / batch);
     if (pp > 1 && like.micro_batches < pp) /* as Schedule1F1B wants it */
       continue;
-    n = wrappers_of(dp, way);
+    n = wrappers_of(dp, tp, way);
     for (i = 0; i < n && !status; i++)
       for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
         status = line_add(a, &like, way[i]);

@@ -415,11 +415,31 @@ static void vram__ddp_reduce_all(vram__step *s) {
 
 /* ---- around a step */
 
+/* DTensors do not go through the broadcast of its constructor: flat copies mix them with tensors,
+   and one that is alone has no rule. */
+static const char *vram__ddp_refuses_dtensors(const vram_graph *g) {
+  const vram_param *p;
+  uint32_t dtensors = 0, plain = 0;
+  for (p = g->param_first; p; p = p->next) {
+    dtensors += p->is_dtensor;
+    plain += !p->is_dtensor;
+  }
+  return !dtensors ? NULL
+         : plain
+             ? "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and "
+               "DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+               "operators! (expected fsdp2)"
+             : "DistributedDataParallel of DTensors: Operator c10d.broadcast_.default does not "
+               "have a sharding strategy registered. (expected fsdp2)";
+}
+
 /* What PyTorch refuses, or NULL. */
 static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p = g->param_first;
   while (p && p->kind != VRAM__PARAM)
     p = p->next;
+  if (vram__ddp_refuses_dtensors(g))
+    return vram__ddp_refuses_dtensors(g);
   return !o->train ? "a wrapper of torch.distributed goes with training"
          : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient"
