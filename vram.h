@@ -9510,6 +9510,12 @@ static inline int vram__param_has_whole_gradient(const vram_param *p) {
   return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
 }
 
+/* What a collective reads until somebody waits for its result: no variable names it. */
+static inline int vram__value_is_flight(const vram_value *v) {
+  return v->node && v != v->node->out &&
+         (v->node->op == VRAM_OP_reduce_scatter || v->node->op == VRAM_OP_all_to_all);
+}
+
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
   return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;
@@ -14216,6 +14222,9 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
+
+/* ops/collective.c */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
@@ -36394,11 +36403,16 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
   return a;
 }
 
-/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
-static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
-                    s->o->parallel ? s->o->parallel->tp : 0);
+/* A collective whose result is as large as what it reads. */
+static vram__tensor vram__collective_like(vram__step *s, vram_collective kind, vram__tensor x,
+                                          int64_t ranks) {
+  vram__communicate(s, kind, vram__dims_bytes_of(x.d, x.dt), (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks) {
+  return vram__collective_like(s, VRAM_COLLECTIVE_ALL_REDUCE, x, ranks);
 }
 
 /* Dims of x with the axis of another size. */
@@ -36472,7 +36486,7 @@ static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, u
 static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -36490,7 +36504,7 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 }
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -36543,13 +36557,13 @@ static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[1] = vram__tensor_contiguous(s, x[0]);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  to[0] = vram__torch_all_reduce(s, in);
+  to[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, in, VRAM__INT(f->node, ranks, 1));
   vram__tensor_release(s, in);
 }
 
@@ -36616,19 +36630,19 @@ static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vr
 }
 
 /* loss.py, _log_softmax */
-static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x, int64_t ranks) {
   const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
   vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
   in = vram__tensor_retain(s, in);
   vram__tensor_release(s, in);
   most = vram__tensor_empty(s, row, VRAM_F32);
-  reduced = vram__torch_all_reduce(s, most);
+  reduced = vram__torch_all_reduce(s, most, ranks);
   vram__tensor_release(s, most);
   shifted = vram__tensor_empty(s, in.d, VRAM_F32);
   each = vram__tensor_empty(s, in.d, VRAM_F32);
   sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
   vram__tensor_release(s, each);
-  each = vram__torch_all_reduce(s, sum);
+  each = vram__torch_all_reduce(s, sum, ranks);
   vram__tensor_release(s, sum);
   sum = vram__tensor_empty(s, row, VRAM_F32);
   y = vram__tensor_empty(s, in.d, VRAM_F32);
@@ -36644,14 +36658,14 @@ static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
 
 /* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
 static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
-                                   vram__tensor *count) {
+                                   int64_t ranks, vram__tensor *count) {
   const vram_dims *rows = vram__dims_contiguous(s, target.d);
   vram__tensor safe, masked, mask, found, reduced, kept, t, y;
   safe = vram__loss_kept(s, target, rows, target.dt);
   masked = vram__torch_masked_indices(s, safe, &mask);
   found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
   vram__tensor_release(s, mask);
-  reduced = vram__torch_all_reduce(s, found);
+  reduced = vram__torch_all_reduce(s, found, ranks);
   t = vram__tensor_empty(s, rows, x.dt);
   kept = vram__loss_kept(s, target, rows, x.dt);
   vram__tensor_release(s, t);
@@ -36674,9 +36688,10 @@ static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor t
 static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
-  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
-  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  vram__tensor log = vram__loss_log_softmax(s, x[0], ranks), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, ranks, &count);
   if (f) {
     f->aux = (uint64_t)mean;
     vram__save_tensor(s, f, x[1]);
@@ -40073,7 +40088,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
+                                !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
@@ -48517,6 +48533,23 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   }
 }
 
+/* FSDPParam.unsharded_grad_data: gradients are laid out along tp as their parameters are. Of those
+   that are parts of a sum the sum is made, of those that every rank has whole this rank's rows. */
+static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !s->failed; i++) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const vram_param *p = vram__fsdp_of(s)->param[i].p;
+    vram__tensor now;
+    if (!l || !(p->is_partial || vram__param_has_whole_gradient(p)))
+      continue;
+    now = p->is_partial ? vram__torch_all_reduce(s, l->grad, s->o->parallel->tp)
+                        : vram__tensor_empty(s, vram__dims_contiguous(s, p->d), l->grad.dt);
+    vram__tensor_release(s, l->grad);
+    l->grad = now;
+  }
+}
+
 /* FSDPParamGroup.post_backward */
 static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -48530,6 +48563,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     vram__fsdp_leave(s, g);
     return;
   }
+  vram__fsdp_lay_out(s, g);
   vram__fsdp_reshard(s, g);
   vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
@@ -48760,7 +48794,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
-      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+      if ((!v->node || v->node->index < from) && seen[v->index] != k && !vram__value_is_flight(v)) {
         seen[v->index] = k;
         at[g->nin++] = v;
       }
@@ -48772,7 +48806,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
     for (i = 0; i < n->nin; i++) {
       const vram_value *v = n->in[i];
       if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
-          (s->call.nrange && vram__step_is_captured(v)))
+          vram__value_is_flight(v) || (s->call.nrange && vram__step_is_captured(v)))
         continue;
       for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
         ;

@@ -562,6 +562,12 @@ static inline int vram__param_has_whole_gradient(const vram_param *p) {
   return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
 }
 
+/* What a collective reads until somebody waits for its result: no variable names it. */
+static inline int vram__value_is_flight(const vram_value *v) {
+  return v->node && v != v->node->out &&
+         (v->node->op == VRAM_OP_reduce_scatter || v->node->op == VRAM_OP_all_to_all);
+}
+
 /* NULL: n is the first one. */
 static inline const vram_node *vram__node_before(const vram_node *n) {
   return n->back ? (const vram_node *)((const uint64_t *)n - n->back) : NULL;
