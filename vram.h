@@ -46036,6 +46036,7 @@ typedef struct vram__plan_role {
   uint8_t is_usual; /* of the usual plan: PrepareModuleInput is around all that read a value */
   uint8_t is_late, is_dtensor;
   int8_t input, output; /* layouts */
+  vram__span module;    /* the layer's */
   const char *why;      /* it cannot be played; the style, or a sentence */
 } vram__plan_role;
 
@@ -46061,7 +46062,9 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   const vram__tp_word *plan;
-  uint8_t is_usual; /* the usual plan is for names that no word has */
+  vram__span table;    /* the module of a table that does more than to look up, */
+  uint32_t table_axis; /* and the axis along which its result is cut */
+  uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
@@ -46073,6 +46076,9 @@ VRAM__FN int vram__plan_begin(vram__rank_cut *c);
 VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
                                                 uint32_t style, vram__span *module);
+
+/* cut_output.c */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
@@ -46092,6 +46098,7 @@ VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
 VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x);
@@ -46211,9 +46218,21 @@ VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const v
   return NULL;
 }
 
-/* The usual plan for a layer. */
-static void vram__plan_usual(const vram__rank_cut *c, const vram_node *n, vram__plan_role *role) {
+/* The name of the module that a layer is: a module of its own class that does more has the op's
+   name behind its own. */
+static vram__span vram__plan_layer(const vram_node *n) {
   const vram__span label = vram__node_label(n);
+  const char *const op = vram__op_at(n->op)->name;
+  const uint32_t len = vram__text_len(op);
+  if (label.len > len + 1 && label.text[label.len - len - 1] == '.' &&
+      vram__text_equal(label.text + label.len - len, op, len))
+    return vram__span_of(label.text, label.text + label.len - len - 1);
+  return label;
+}
+
+/* The usual plan for a layer. */
+static void vram__plan_usual(const vram__rank_cut *c, vram__plan_role *role) {
+  const vram__span label = role->module;
   uint32_t i, at = label.len;
   while (at && label.text[at - 1] != '.')
     at--;
@@ -46234,18 +46253,18 @@ static void vram__plan_usual(const vram__rank_cut *c, const vram_node *n, vram__
   }
 }
 
-/* What becomes of node n, which is a layer. */
+/* What becomes of node n. */
 VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
   const vram__tp_word *w;
   vram__plan_role role;
   vram__memory_zero(&role, sizeof role);
   role.input = role.output = VRAM__LAYOUT_UNSAID;
+  role.module = is_layer ? vram__plan_layer(n) : vram__node_label(n);
   for (w = c->plan; w; w = w->next) {
     if (w->style == VRAM__TP_SEQUENCE || w->style == VRAM__TP_INPUT ||
         w->style == VRAM__TP_OUTPUT || w->style == VRAM__TP_USUAL ||
-        !vram__plan_module(w, vram__node_label(n),
-                           n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding)
-             .len)
+        !vram__plan_module(w, role.module, is_layer).len)
       continue;
     role.style = w->style;
     role.input = w->input;
@@ -46256,8 +46275,8 @@ VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_nod
       role.why = vram__tp_style_name(w);
     return role;
   }
-  if (c->is_usual && (n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding))
-    vram__plan_usual(c, n, &role);
+  if (c->is_usual && is_layer)
+    vram__plan_usual(c, &role);
   return role;
 }
 
@@ -46299,6 +46318,75 @@ VRAM__FN int vram__plan_begin(vram__rank_cut *c) {
   for (w = c->plan; w; w = w->next)
     c->is_usual |= w->style == VRAM__TP_USUAL;
   return vram__plan_used(c);
+}
+
+/* >>parallel/cut_output    what a module gives is laid out anew where it returns */
+
+/* Is the node one of the module's? */
+static int vram__output_is_inside(const vram_node *n, vram__span module) {
+  const vram__span name = vram__node_label(n);
+  return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
+/* Does a node outside of the module read what n gives? */
+static int vram__output_leaves(const vram_node *n, vram__span module) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    for (i = 0; m->op < VRAM_OP_COUNT && i < m->nin; i++)
+      if (m->in[i] == &n->out[0] && !vram__output_is_inside(m, module))
+        return 1;
+  return 0;
+}
+
+/* The result of node n, cut along this axis; its number of axes: replicated. */
+static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_value *own = vram__rank_own(c, n, &n->out[0]);
+  const int64_t size = axis < n->out[0].d->ndim ? n->out[0].d->v[axis] : 0;
+  const uint32_t from = v->cut ? v->cut - 1u : n->out[0].d->ndim;
+  vram_node *y;
+  if (!own || from == axis)
+    return own != NULL;
+  if (v->cut && axis < n->out[0].d->ndim)
+    return vram__rank_refuse(c, n, "a value that goes from one axis to another");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)(v->cut ? from : axis));
+  if (!v->cut)
+    vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(size, c->ranks, c->rank));
+  else {
+    if (n->out[0].d->v[from] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[from]);
+    vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_shard, own,
+                            v->cut ? ".all_gather" : ".shard");
+  v->own = y ? y->out : NULL;
+  v->is_sequence = !v->cut;
+  v->cut = (uint8_t)(v->cut ? 0 : axis + 1);
+  return y != NULL;
+}
+
+/* Where node n ends a module: PrepareModuleOutput, or the layout of a table whose module goes on
+   behind the lookup. 0: an error. */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
+  vram__span module = c->table;
+  const vram__tp_word *w;
+  if (n->op >= VRAM_OP_COUNT || !n->nout)
+    return 1;
+  if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
+    return vram__output_redistribute(c, n, c->table_axis);
+  w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;
+  if (!w || !vram__output_leaves(n, module))
+    return 1;
+  return vram__output_redistribute(
+      c, n,
+      vram__rank_axis(w->desired == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : w->desired,
+                      n->out[0].d->ndim));
 }
 
 /* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
@@ -46681,7 +46769,7 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
 /* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
 
 /* A layout as an axis of so many; ndim: replicated. */
-static uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
   const int a = layout < 0 ? layout + (int)ndim : layout;
   return layout == VRAM__LAYOUT_REPLICATE || a < 0 || a > (int)ndim ? ndim : (uint32_t)a;
 }
@@ -46973,6 +47061,7 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   const int64_t rows = VRAM__INT(n, num_embeddings, 0);
   vram_value *x = vram__rank_own(c, n, n->in[0]);
   vram_node *y;
+  uint32_t axis;
   if (!x)
     return 0;
   vram__rank_keys(c, n);
@@ -46984,8 +47073,13 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   if (!y)
     return 0;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, vram__rank_sum_axis(c, n, role)) &&
-         vram__rank_drop_input(c, n);
+  axis = vram__rank_sum_axis(c, n, role);
+  if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
+    c->table = role->module;
+    c->table_axis = axis;
+    axis = n->out[0].d->ndim;
+  }
+  return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);
 }
 
 /* A table whose columns are cut. */
@@ -47462,7 +47556,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     if (vram__plan_begin(&c) && vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
-            vram__rank_blocks_end(&c, n))
+            vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
           vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;

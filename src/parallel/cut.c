@@ -240,7 +240,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
     if (vram__plan_begin(&c) && vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
-            vram__rank_blocks_end(&c, n))
+            vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
           vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;

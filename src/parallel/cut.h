@@ -8,6 +8,7 @@ typedef struct vram__plan_role {
   uint8_t is_usual; /* of the usual plan: PrepareModuleInput is around all that read a value */
   uint8_t is_late, is_dtensor;
   int8_t input, output; /* layouts */
+  vram__span module;    /* the layer's */
   const char *why;      /* it cannot be played; the style, or a sentence */
 } vram__plan_role;
 
@@ -33,7 +34,9 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   const vram__tp_word *plan;
-  uint8_t is_usual; /* the usual plan is for names that no word has */
+  vram__span table;    /* the module of a table that does more than to look up, */
+  uint32_t table_axis; /* and the axis along which its result is cut */
+  uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
@@ -45,6 +48,9 @@ VRAM__FN int vram__plan_begin(vram__rank_cut *c);
 VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
                                                 uint32_t style, vram__span *module);
+
+/* cut_output.c */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
@@ -64,6 +70,7 @@ VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
 VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x);

@@ -2,7 +2,7 @@
 #include "parallel/cut.h"
 
 /* A layout as an axis of so many; ndim: replicated. */
-static uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
   const int a = layout < 0 ? layout + (int)ndim : layout;
   return layout == VRAM__LAYOUT_REPLICATE || a < 0 || a > (int)ndim ? ndim : (uint32_t)a;
 }
@@ -294,6 +294,7 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   const int64_t rows = VRAM__INT(n, num_embeddings, 0);
   vram_value *x = vram__rank_own(c, n, n->in[0]);
   vram_node *y;
+  uint32_t axis;
   if (!x)
     return 0;
   vram__rank_keys(c, n);
@@ -305,8 +306,13 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   if (!y)
     return 0;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, vram__rank_sum_axis(c, n, role)) &&
-         vram__rank_drop_input(c, n);
+  axis = vram__rank_sum_axis(c, n, role);
+  if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
+    c->table = role->module;
+    c->table_axis = axis;
+    axis = n->out[0].d->ndim;
+  }
+  return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);
 }
 
 /* A table whose columns are cut. */

@@ -113,9 +113,21 @@ VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const v
   return NULL;
 }
 
-/* The usual plan for a layer. */
-static void vram__plan_usual(const vram__rank_cut *c, const vram_node *n, vram__plan_role *role) {
+/* The name of the module that a layer is: a module of its own class that does more has the op's
+   name behind its own. */
+static vram__span vram__plan_layer(const vram_node *n) {
   const vram__span label = vram__node_label(n);
+  const char *const op = vram__op_at(n->op)->name;
+  const uint32_t len = vram__text_len(op);
+  if (label.len > len + 1 && label.text[label.len - len - 1] == '.' &&
+      vram__text_equal(label.text + label.len - len, op, len))
+    return vram__span_of(label.text, label.text + label.len - len - 1);
+  return label;
+}
+
+/* The usual plan for a layer. */
+static void vram__plan_usual(const vram__rank_cut *c, vram__plan_role *role) {
+  const vram__span label = role->module;
   uint32_t i, at = label.len;
   while (at && label.text[at - 1] != '.')
     at--;
@@ -136,18 +148,18 @@ static void vram__plan_usual(const vram__rank_cut *c, const vram_node *n, vram__
   }
 }
 
-/* What becomes of node n, which is a layer. */
+/* What becomes of node n. */
 VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
   const vram__tp_word *w;
   vram__plan_role role;
   vram__memory_zero(&role, sizeof role);
   role.input = role.output = VRAM__LAYOUT_UNSAID;
+  role.module = is_layer ? vram__plan_layer(n) : vram__node_label(n);
   for (w = c->plan; w; w = w->next) {
     if (w->style == VRAM__TP_SEQUENCE || w->style == VRAM__TP_INPUT ||
         w->style == VRAM__TP_OUTPUT || w->style == VRAM__TP_USUAL ||
-        !vram__plan_module(w, vram__node_label(n),
-                           n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding)
-             .len)
+        !vram__plan_module(w, role.module, is_layer).len)
       continue;
     role.style = w->style;
     role.input = w->input;
@@ -158,8 +170,8 @@ VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_nod
       role.why = vram__tp_style_name(w);
     return role;
   }
-  if (c->is_usual && (n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding))
-    vram__plan_usual(c, n, &role);
+  if (c->is_usual && is_layer)
+    vram__plan_usual(c, &role);
   return role;
 }
 
