@@ -1,10 +1,12 @@
 /* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
 #include "parallel/cut.h"
 
-/* A layout as an axis of so many; ndim: replicated. */
+/* A layout as an axis of so many; ndim: replicated; more: there is no such axis. */
 VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
   const int a = layout < 0 ? layout + (int)ndim : layout;
-  return layout == VRAM__LAYOUT_REPLICATE || a < 0 || a > (int)ndim ? ndim : (uint32_t)a;
+  if (layout == VRAM__LAYOUT_REPLICATE)
+    return ndim;
+  return a < 0 || a >= (int)ndim ? UINT32_MAX : (uint32_t)a;
 }
 
 /* A sum that the ranks have parts of: all of it, or this rank's part of an axis. */
@@ -15,6 +17,8 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
   vram__rank_keys(c, n);
   c->keys.count = 0;
   c->words[0] = 0;
+  if (axis > partial->d->ndim)
+    return vram__rank_refuse(c, n, "output_layouts is an axis that the result does not have");
   if (axis == partial->d->ndim) {
     y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
     v->own = y ? y->out : NULL;
@@ -84,13 +88,13 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
 static int vram__rank_refuse_layout(vram__rank_cut *c, const vram_node *n, const vram_value *x,
                                     int8_t said) {
   const vram__rank_value *v = c->value + x->index;
-  vram__rank_refuse(c, n, "input_layouts is ");
+  vram__rank_refuse(c, n, "an input in another layout than the plan says");
+  vram__error_more(c->g, ": input_layouts=");
   if (said == VRAM__LAYOUT_REPLICATE)
     vram__error_more(c->g, "replicate");
   else
     vram__error_more_i(c->g, said);
-  vram__error_more(c->g, ", but the input is ");
-  vram__error_more(c->g, v->cut ? "cut along axis " : "replicated");
+  vram__error_more(c->g, v->cut ? ", cut along axis " : ", replicated");
   if (v->cut)
     vram__error_more_i(c->g, v->cut - 1);
   return 0;

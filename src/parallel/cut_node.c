@@ -325,6 +325,14 @@ static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
   return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
 }
 
+/* Has n the weights of a node that has a part of them here? */
+static int vram__rank_lender_is_cut(const vram__rank_cut *c, const vram_node *n) {
+  const int64_t *of = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? (const vram_node *)(uintptr_t)*of : NULL, *y;
+  y = lender ? c->node[lender->index] : NULL;
+  return y && (y->op != lender->op || !vram__rank_keeps_params(lender, y));
+}
+
 /* Node n as it is, on what this rank has of its inputs. 0: an error. */
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[VRAM__MAX_INPUTS];
@@ -351,6 +359,9 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     }
   }
   vram__rank_keys(c, n);
+  if (vram__rank_lender_is_cut(c, n))
+    return vram__rank_refuse(
+        c, n, "the weight of a layer that is cut, in one that the plan leaves whole");
   if (cut && n->nin && c->value[n->in[0]->index].cut) {
     const uint32_t a = c->value[n->in[0]->index].cut - 1u;
     if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))

@@ -28,7 +28,7 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
   vram_node *y;
   if (!own || from == axis)
     return own != NULL;
-  if (v->cut && axis < n->out[0].d->ndim)
+  if (axis > n->out[0].d->ndim || (v->cut && axis < n->out[0].d->ndim))
     return vram__rank_refuse(c, n, "a value that goes from one axis to another");
   c->keys.words = c->words;
   c->keys.room = 1000;
