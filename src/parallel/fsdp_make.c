@@ -101,13 +101,14 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
 }
 
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
-   are named the list of parameters is that of the whole module. */
+   are named, or it says what it was exported with, the list of parameters is that of a whole
+   module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
   uint32_t i, n = 0;
   const vram_param *p;
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
-  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+  for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind != VRAM__BUFFER)
       d->optim[n++] = at[p->index];
   for (i = d->nparam; i-- > 0;) {
