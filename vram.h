@@ -46841,6 +46841,7 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
   vram__span module = c->table;
   const vram__tp_word *w;
+  int8_t to = VRAM__LAYOUT_REPLICATE;
   if (n->op >= VRAM_OP_COUNT || !n->nout)
     return 1;
   if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
@@ -46848,10 +46849,9 @@ VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
   w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;
   if (!w || !vram__output_leaves(n, module))
     return 1;
-  return vram__output_redistribute(
-      c, n,
-      vram__rank_axis(w->desired == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : w->desired,
-                      n->out[0].d->ndim));
+  if (w->desired != VRAM__LAYOUT_UNSAID)
+    to = w->desired;
+  return vram__output_redistribute(c, n, vram__rank_axis(to, n->out[0].d->ndim));
 }
 
 /* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
@@ -47367,7 +47367,11 @@ VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
         vram__text_equal(made.text, module.text, module.len))
       return NULL; /* the module's own */
   }
-  said = w->input != VRAM__LAYOUT_UNSAID ? w->input : c->p->sp ? 1 : VRAM__LAYOUT_REPLICATE;
+  said = VRAM__LAYOUT_REPLICATE;
+  if (w->input != VRAM__LAYOUT_UNSAID)
+    said = w->input;
+  else if (c->p->sp)
+    said = 1;
   if (!v->cut && vram__rank_axis(said, x->d->ndim) != x->d->ndim)
     return NULL; /* another input of the module */
   if (!vram__rank_is_laid(c, x, said)) {
@@ -47385,21 +47389,19 @@ VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
 static vram_value *vram__rank_colwise_input(vram__rank_cut *c, const vram_node *n,
                                             const vram__plan_role *role) {
   const vram_value *x = n->in[0];
-  vram__span module = vram__span_of("", "");
+  int8_t said = VRAM__LAYOUT_REPLICATE;
   vram_value *y;
   if (role->is_usual)
     return vram__rank_whole(c, n, x, vram__span_all(""), role->is_late);
   y = vram__rank_prepared(c, n, x);
   if (y || c->g->error.code)
     return y;
-  if (!vram__rank_is_laid(
-          c, x, role->input == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : role->input)) {
-    vram__rank_refuse_layout(
-        c, n, x, role->input == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : role->input);
-    return NULL;
-  }
-  module.text = NULL;
-  return vram__rank_whole(c, n, x, module, role->is_late);
+  if (role->input != VRAM__LAYOUT_UNSAID)
+    said = role->input;
+  if (vram__rank_is_laid(c, x, said))
+    return vram__rank_whole(c, n, x, vram__span_all(NULL), role->is_late);
+  vram__rank_refuse_layout(c, n, x, said);
+  return NULL;
 }
 
 /* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */

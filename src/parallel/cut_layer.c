@@ -124,7 +124,11 @@ VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
         vram__text_equal(made.text, module.text, module.len))
       return NULL; /* the module's own */
   }
-  said = w->input != VRAM__LAYOUT_UNSAID ? w->input : c->p->sp ? 1 : VRAM__LAYOUT_REPLICATE;
+  said = VRAM__LAYOUT_REPLICATE;
+  if (w->input != VRAM__LAYOUT_UNSAID)
+    said = w->input;
+  else if (c->p->sp)
+    said = 1;
   if (!v->cut && vram__rank_axis(said, x->d->ndim) != x->d->ndim)
     return NULL; /* another input of the module */
   if (!vram__rank_is_laid(c, x, said)) {
@@ -142,21 +146,19 @@ VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
 static vram_value *vram__rank_colwise_input(vram__rank_cut *c, const vram_node *n,
                                             const vram__plan_role *role) {
   const vram_value *x = n->in[0];
-  vram__span module = vram__span_of("", "");
+  int8_t said = VRAM__LAYOUT_REPLICATE;
   vram_value *y;
   if (role->is_usual)
     return vram__rank_whole(c, n, x, vram__span_all(""), role->is_late);
   y = vram__rank_prepared(c, n, x);
   if (y || c->g->error.code)
     return y;
-  if (!vram__rank_is_laid(
-          c, x, role->input == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : role->input)) {
-    vram__rank_refuse_layout(
-        c, n, x, role->input == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : role->input);
-    return NULL;
-  }
-  module.text = NULL;
-  return vram__rank_whole(c, n, x, module, role->is_late);
+  if (role->input != VRAM__LAYOUT_UNSAID)
+    said = role->input;
+  if (vram__rank_is_laid(c, x, said))
+    return vram__rank_whole(c, n, x, vram__span_all(NULL), role->is_late);
+  vram__rank_refuse_layout(c, n, x, said);
+  return NULL;
 }
 
 /* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */

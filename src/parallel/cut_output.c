@@ -55,6 +55,7 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
   vram__span module = c->table;
   const vram__tp_word *w;
+  int8_t to = VRAM__LAYOUT_REPLICATE;
   if (n->op >= VRAM_OP_COUNT || !n->nout)
     return 1;
   if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
@@ -62,8 +63,7 @@ VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
   w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;
   if (!w || !vram__output_leaves(n, module))
     return 1;
-  return vram__output_redistribute(
-      c, n,
-      vram__rank_axis(w->desired == VRAM__LAYOUT_UNSAID ? VRAM__LAYOUT_REPLICATE : w->desired,
-                      n->out[0].d->ndim));
+  if (w->desired != VRAM__LAYOUT_UNSAID)
+    to = w->desired;
+  return vram__output_redistribute(c, n, vram__rank_axis(to, n->out[0].d->ndim));
 }
