@@ -48112,9 +48112,12 @@ static uint64_t vram__ddp_bytes(const vram_graph *g, const vram_step_options *o)
   return sizeof(vram__ddp) + 8 + g->nparam * each;
 }
 
-/* Chunks, slots of buckets and of gradients in them, and of what the ranks say. */
+static uint32_t vram__ddp_outputs(const vram_graph *g, const vram_value **list);
+
+/* Chunks, slots of buckets and of gradients in them, and of what the ranks say; outputs. */
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
+         (vram__ddp_outputs(g, NULL) + UINT64_C(2)) * (sizeof(vram__tensor) + 16) +
          o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
@@ -48586,25 +48589,50 @@ static void vram__ddp_forward_begin(vram__step *s) {
     vram__ddp_broadcast(s, 0, 1);
 }
 
-/* One of the module's outputs is a clone from here on. */
-static void vram__ddp_clone(vram__step *s, const vram_value *v) {
-  vram__tensor *t = &s->variable[s->name_of[v->index]].t, y;
-  y = vram__torch_clone(s, *t, vram__dims_dense(s, t->d));
-  vram__tensor_release(s, *t);
-  *t = y;
+/* What the module returns, to `list` if it is there; how many. */
+static uint32_t vram__ddp_outputs(const vram_graph *g, const vram_value **list) {
+  const vram_node *n;
+  uint32_t i, count = 0;
+  for (i = 0; i < g->nresult; i++, count++)
+    if (list)
+      list[count] = g->result[i];
+  for (n = g->returned ? NULL : g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if (vram__module_returns(g, n->out + i)) {
+        if (list)
+          list[count] = n->out + i;
+        count++;
+      }
+  return count;
 }
 
-/* _DDPSink, which clones all of them. */
+/* _DDPSink clones all of them; what they are clones of goes when the wrapper returns, and the
+   clones of those that no gradient comes to. Records of the clones lie behind the lists. */
 static void vram__ddp_sink(vram__step *s) {
-  const vram_node *n;
+  const uint32_t count = vram__ddp_outputs(s->g, NULL);
+  const vram_value **of;
+  vram__tensor *other;
   uint32_t i;
+  of = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, count * sizeof *of);
+  other = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap, count * sizeof *other);
+  if (!of || !other) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__ddp_outputs(s->g, of);
   s->node = NULL;
-  for (i = 0; i < s->g->nresult && !s->failed; i++)
-    vram__ddp_clone(s, s->g->result[i]);
-  for (n = s->g->returned ? NULL : s->g->first; n && !s->failed; n = n->next)
-    for (i = 0; i < n->nout; i++)
-      if (vram__module_returns(s->g, n->out + i))
-        vram__ddp_clone(s, n->out + i);
+  for (i = 0; i < count && !s->failed; i++) {
+    const vram__tensor t = s->variable[s->name_of[of[i]->index]].t;
+    other[i] = vram__torch_clone(s, t, vram__dims_dense(s, t.d));
+  }
+  for (i = 0; i < count && !s->failed; i++) {
+    vram__tensor *t = &s->variable[s->name_of[of[i]->index]].t, old = *t;
+    if (vram__tensor_fn(s, old)) {
+      *t = other[i];
+      other[i] = old;
+    }
+    vram__tensor_release(s, other[i]);
+  }
 }
 
 /* DistributedDataParallel._post_forward; all micro-batches but the last are under no_sync. */
