@@ -1902,10 +1902,13 @@
 #define vram_graph_stages VRAM__JOIN(VRAM_NAMESPACE, vram_graph_stages)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
+#define vram_graph_tp VRAM__JOIN(VRAM_NAMESPACE, vram_graph_tp)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
 #define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
+#define vram_graph_write VRAM__JOIN(VRAM_NAMESPACE, vram_graph_write)
+#define vram_graph_write_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_write_bytes)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
@@ -2609,6 +2612,7 @@ typedef struct vram_graph {
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
   struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
+  struct vram__tp_word *tp_first, *tp_last;         /* names of `tp` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -2683,6 +2687,10 @@ VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 /* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
    name, or whose name goes on behind a point. Without them stages are cut at units. */
 VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
+
+/* How tensor parallelism cuts modules, instead of the usual plan: a style, names, and layouts, as
+   behind `tp` in a text ("colwise q_proj k_proj v_proj", "rowwise o_proj output_layouts=1"). */
+VRAM_API vram_result vram_graph_tp(vram_graph *g, const char *words);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3397,6 +3405,8 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
+                                the text */
   /* pipelines */
   uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
@@ -5659,6 +5669,19 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
    a file leaves open become dims, as far as the text's sizes are products of them: the others stand
    in the text as numbers, and a comment says so. What has no word becomes a `custom` line with the
    shape that the file says, and a comment with its name. */
+
+#ifndef VRAM_NO_MODEL
+/* Bytes of memory that vram_graph_write needs. */
+VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g);
+
+/* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes are
+   numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
+     VRAM_ERR_MEMORY       scratch is too small; nothing is written
+     VRAM_ERR_UNSUPPORTED  a whole training step, or a key with a word that is not known
+     VRAM_ERR_WRITE        the sink has ended it */
+VRAM_API vram_result vram_graph_write(const vram_graph *g, void *scratch, uint64_t bytes,
+                                      const vram_sink *sink, vram_error *err);
+#endif
 
 #if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
 /* Writes the graph of an ONNX or TFLite model that was read and finished; of TFLite channels first
@@ -9284,6 +9307,33 @@ typedef struct vram__loop {
   } carried[64]; /* names that a round hands on to the next one */
 } vram__loop;
 
+/* ---- a plan of tensor parallelism */
+
+enum { /* what becomes of a module; torch.distributed.tensor.parallel's names */
+       VRAM__TP_NONE,
+       VRAM__TP_COLWISE,
+       VRAM__TP_ROWWISE,
+       VRAM__TP_SEQUENCE,
+       VRAM__TP_INPUT,  /* PrepareModuleInput */
+       VRAM__TP_OUTPUT, /* PrepareModuleOutput */
+       VRAM__TP_SUMMED, /* every rank has all of it, and its gradients are summed in place */
+       VRAM__TP_WHOLE,  /* every rank has all of it */
+       VRAM__TP_USUAL,  /* names of no line go by the usual plan */
+       VRAM__TP_UNKNOWN /* a style that cannot be played */
+};
+
+enum { VRAM__LAYOUT_UNSAID = INT8_MIN, VRAM__LAYOUT_REPLICATE = INT8_MAX }; /* else an axis */
+
+/* A name of a `tp` line: parts between points, * and ? in them as in parallelize_module. */
+typedef struct vram__tp_word {
+  struct vram__tp_word *next;
+  const char *text;
+  uint32_t len;
+  uint8_t style, row;            /* row: its name's, in units.c */
+  uint8_t is_dtensor;            /* use_local_output=0 */
+  int8_t input, output, desired; /* layouts */
+} vram__tp_word;
+
 /* Keys of a node, as vram_node has them: words[count] is the 0 that ends them. */
 typedef struct vram__keys {
   int64_t *words;
@@ -9421,6 +9471,8 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
+VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank);
+VRAM__FN const char *vram__tp_style_name(const vram__tp_word *w);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -9514,6 +9566,12 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
    (_ops/_embedding_ops.py). */
 static inline int vram__param_has_whole_gradient(const vram_param *p) {
   return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
+
+/* What a collective reads until somebody waits for its result: no variable names it. */
+static inline int vram__value_is_flight(const vram_value *v) {
+  return v->node && v != v->node->out &&
+         (v->node->op == VRAM_OP_reduce_scatter || v->node->op == VRAM_OP_all_to_all);
 }
 
 /* NULL: n is the first one. */
@@ -10141,7 +10199,7 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
                   (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
-  g->is_cut |= p->is_dtensor;
+  g->is_cut |= p->is_dtensor | p->is_expert;
 }
 
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
@@ -12008,7 +12066,8 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
-/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit`, `stage`, `tp` and
+   `return` */
 
 /* A name of a `unit` line, or of a `stage` line. */
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
@@ -12071,6 +12130,625 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
   g->nresult = n;
   g->returned = g->last;
   return VRAM_OK;
+}
+
+/* ---- tp lines */
+
+/* Names of styles, PyTorch's and those of a model of transformers (distributed/tensor_parallel.py),
+   and the layouts that they have where nothing is said. */
+static const struct {
+  const char *name;
+  uint8_t style;
+  int8_t input, output;
+} vram__tp_styles[] = {
+    {"colwise", VRAM__TP_COLWISE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"colwise_rep", VRAM__TP_COLWISE, VRAM__LAYOUT_REPLICATE, VRAM__LAYOUT_REPLICATE},
+    {"rowwise", VRAM__TP_ROWWISE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"rowwise_rep", VRAM__TP_ROWWISE, VRAM__LAYOUT_REPLICATE, VRAM__LAYOUT_REPLICATE},
+    {"sequence", VRAM__TP_SEQUENCE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"input", VRAM__TP_INPUT, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"output", VRAM__TP_OUTPUT, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"replicated_with_grad_allreduce", VRAM__TP_SUMMED, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"whole", VRAM__TP_WHOLE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"usual", VRAM__TP_USUAL, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"packed_colwise", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"packed_rowwise", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"mla_kv_a_proj", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"all_reduce", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"moe_tp_experts", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"moe_identity_expert", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"local_params", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID}};
+
+VRAM__FN const char *vram__tp_style_name(const vram__tp_word *w) {
+  return vram__tp_styles[w->row].name;
+}
+
+/* An error about a word of a `tp` line; always 0. */
+static int vram__tp_bad(vram_graph *g, const char *what, vram__span word, const char *expected) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, what);
+  vram__error_more(g, " '");
+  vram__error_more_n(g, word.text, word.len);
+  vram__error_more(g, "' (expected ");
+  vram__error_more(g, expected);
+  vram__error_more(g, ")");
+  return 0;
+}
+
+/* The word at *at, which goes behind it; empty: there is none. */
+static vram__span vram__tp_next(const char **at, const char *end, char blank) {
+  const char *from = *at;
+  while (from < end && (*from == blank || *from == '\t'))
+    from++;
+  *at = from;
+  while (*at < end && **at != blank && **at != '\t')
+    ++*at;
+  return vram__span_of(from, *at);
+}
+
+/* replicate, or the axis that is cut. */
+static int vram__tp_layout(vram__span value, int8_t *to) {
+  const int minus = value.len == 2 && *value.text == '-';
+  const char digit = value.len == (minus ? 2u : 1u) ? value.text[minus] : '?';
+  if (vram__text_is(value.text, value.len, "replicate")) {
+    *to = VRAM__LAYOUT_REPLICATE;
+    return 1;
+  }
+  if (digit < '0' || digit > '0' + VRAM_MAX_AXES - !minus || (minus && digit == '0'))
+    return 0;
+  *to = (int8_t)(minus ? '0' - digit : digit - '0');
+  return 1;
+}
+
+/* KEY=VALUE for all names of the line. */
+static int vram__tp_key(vram_graph *g, vram__span word, vram__tp_word *w) {
+  const char *equals = word.text, *const end = word.text + word.len;
+  vram__span name, value;
+  while (*equals != '=')
+    equals++;
+  name = vram__span_of(word.text, equals);
+  value = vram__span_of(equals + 1, end);
+  if (vram__text_is(name.text, name.len, "use_local_output")) {
+    w->is_dtensor = value.len == 1 && *value.text == '0';
+    return w->is_dtensor || (value.len == 1 && *value.text == '1') ||
+           vram__tp_bad(g, "use_local_output", value, "0 or 1");
+  }
+  if (vram__text_is(name.text, name.len, "input_layouts") ||
+      (w->style == VRAM__TP_SEQUENCE && vram__text_is(name.text, name.len, "sequence_dim")))
+    return vram__tp_layout(value, &w->input) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  if (vram__text_is(name.text, name.len, "output_layouts"))
+    return vram__tp_layout(value, &w->output) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  if ((w->style == VRAM__TP_INPUT && vram__text_is(name.text, name.len, "desired_input_layouts")) ||
+      (w->style == VRAM__TP_OUTPUT && vram__text_is(name.text, name.len, "desired_output_layouts")))
+    return vram__tp_layout(value, &w->desired) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  return vram__tp_bad(g, "an unknown key of a tp line", name,
+                      "input_layouts, output_layouts, desired_input_layouts, "
+                      "desired_output_layouts, sequence_dim, use_local_output");
+}
+
+static int vram__tp_is_name(vram__span s) {
+  uint32_t i;
+  for (i = 0; i < s.len; i++)
+    if (!vram__name_char(s.text[i]) && s.text[i] != '*' && s.text[i] != '?')
+      return 0;
+  return s.len && s.len <= VRAM_MAX_NAME;
+}
+
+/* One name of a line that has w's style. */
+static int vram__tp_name(vram_graph *g, vram__span name, const vram__tp_word *like) {
+  vram__tp_word *w = (vram__tp_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  *w = *like;
+  w->next = NULL;
+  w->text = name.len ? vram__graph_keep_text(g, name.text, name.len) : "";
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->tp_last)
+    g->tp_last->next = w;
+  else
+    g->tp_first = w;
+  g->tp_last = w;
+  return 1;
+}
+
+/* The words behind `tp`: STYLE NAME ... KEY=VALUE ..., with `blank` between them. */
+VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank) {
+  const char *at = words.text, *const end = words.text + words.len, *names;
+  vram__span word = vram__tp_next(&at, end, blank);
+  const uint32_t rows = sizeof vram__tp_styles / sizeof *vram__tp_styles;
+  vram__tp_word like;
+  uint32_t row = 0, count = 0;
+  while (row < rows && !vram__text_is(word.text, word.len, vram__tp_styles[row].name))
+    row++;
+  if (row == rows)
+    return vram__tp_bad(g, "an unknown style of tensor parallelism", word,
+                        "colwise, colwise_rep, rowwise, rowwise_rep, sequence, input, output, "
+                        "whole, usual");
+  vram__memory_zero(&like, sizeof like);
+  like.row = (uint8_t)row;
+  like.style = vram__tp_styles[row].style;
+  like.input = vram__tp_styles[row].input;
+  like.output = vram__tp_styles[row].output;
+  like.desired = VRAM__LAYOUT_UNSAID;
+  like.is_dtensor = like.style == VRAM__TP_SEQUENCE || like.style == VRAM__TP_INPUT;
+  for (names = at; (word = vram__tp_next(&at, end, blank)).len;) /* keys first: they are of all */
+    if (vram__text_holds(word.text, word.len, '=') && !vram__tp_key(g, word, &like))
+      return 0;
+  for (at = names; (word = vram__tp_next(&at, end, blank)).len;) {
+    if (vram__text_holds(word.text, word.len, '='))
+      continue;
+    if (!vram__tp_is_name(word))
+      return vram__tp_bad(g, "not a name", word, "names of modules, in which * and ? may stand");
+    if (!vram__tp_name(g, word, &like))
+      return 0;
+    count++;
+  }
+  if (like.style == VRAM__TP_USUAL ? count : !count)
+    return vram__tp_bad(g, "names behind", vram__span_all(vram__tp_styles[row].name),
+                        count ? "none" : "at least one");
+  return count || vram__tp_name(g, vram__span_of(at, at), &like);
+}
+
+VRAM_API vram_result vram_graph_tp(vram_graph *g, const char *words) {
+  if (!g->error.code && !words)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "words of a tp line that are NULL");
+  if (!g->error.code)
+    vram__tp_add(g, vram__span_all(words), ' ');
+  return g->error.code;
+}
+
+/* >>model/text    a graph as the text form */
+
+/* A text that is written. */
+typedef struct vram__text_pen {
+  const vram_graph *g;
+  const vram_sink *sink;
+  vram__span *name; /* of each value */
+  uint32_t *table;  /* by hash: 1 + the index of a value that has such a name */
+  uint8_t *at, *end;
+  vram_error *err;
+  uint32_t mask, n;
+  uint8_t failed;
+  char line[1024];
+} vram__text_pen;
+
+/* Words that keys may have; a graph keeps a number of each. */
+static const char *const vram__text_words[] = {
+    "none",    "mean",    "sum",       "max",       "min",       "prod",      "amax",
+    "amin",    "zeros",   "reflect",   "replicate", "circular",  "constant",  "border",
+    "nearest", "linear",  "bilinear",  "bicubic",   "trilinear", "area",      "nearest-exact",
+    "tanh",    "relu",    "gelu",      "silu",      "floor",     "trunc",     "batchmean",
+    "flash",   "math",    "efficient", "cudnn",     "fp8",       "fp4",       "nf4",
+    "int8",    "colwise", "rowwise",   "sequence",  "expert",    "replicated"};
+
+static void vram__text_flush(vram__text_pen *p) {
+  if (p->n && !p->failed && p->sink->write(p->sink->user, p->line, p->n)) {
+    p->failed = 1;
+    vram__error_begin(p->err, VRAM_ERR_WRITE, 0, "the sink has ended the text");
+  }
+  p->n = 0;
+}
+
+static void vram__text_letters(vram__text_pen *p, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len; i++) {
+    if (p->n == sizeof p->line)
+      vram__text_flush(p);
+    p->line[p->n++] = s[i];
+  }
+}
+
+static void vram__text_words_put(vram__text_pen *p, const char *z) {
+  vram__text_letters(p, z, vram__text_len(z));
+}
+
+static void vram__text_int(vram__text_pen *p, int64_t v) {
+  char to[24];
+  uint32_t n = sizeof to;
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+  do
+    to[--n] = (char)('0' + u % 10);
+  while (u /= 10);
+  if (v < 0)
+    to[--n] = '-';
+  vram__text_letters(p, to + n, (uint32_t)sizeof to - n);
+}
+
+/* Units of 10^-9. */
+static void vram__text_decimal(vram__text_pen *p, int64_t v) {
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, part = u % (uint64_t)VRAM__ONE, unit;
+  if (v < 0)
+    vram__text_words_put(p, "-");
+  if (u == (uint64_t)INT64_MAX) {
+    vram__text_words_put(p, "inf");
+    return;
+  }
+  vram__text_int(p, (int64_t)(u / (uint64_t)VRAM__ONE));
+  if (part)
+    vram__text_words_put(p, ".");
+  for (unit = (uint64_t)VRAM__ONE / 10; part; unit /= 10) {
+    vram__text_int(p, (int64_t)(part / unit));
+    part %= unit;
+  }
+}
+
+/* What the text form has no line for; of node n. */
+static void vram__text_refuse(vram__text_pen *p, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (p->failed)
+    return;
+  p->failed = 1;
+  vram__error_begin(p->err, VRAM_ERR_UNSUPPORTED, 0, what);
+  if (p->err) {
+    vram__error_text(p->err, " (");
+    vram__error_quote(p->err, label.text, label.len);
+    vram__error_text(p->err, ")");
+  }
+}
+
+/* ---- names */
+
+static void vram__text_name_put(vram__text_pen *p, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len && p->at < p->end; i++)
+    *p->at++ = (uint8_t)s[i];
+  p->failed |= i < len;
+}
+
+static void vram__text_name_number(vram__text_pen *p, uint32_t v) {
+  char to[12];
+  uint32_t n = sizeof to;
+  do
+    to[--n] = (char)('0' + v % 10);
+  while (v /= 10);
+  vram__text_name_put(p, to + n, (uint32_t)sizeof to - n);
+}
+
+/* Rounds of loops stand in front, where wrappers look for the number of a layer. */
+static void vram__text_rounds(vram__text_pen *p, const vram__round *r) {
+  if (!r)
+    return;
+  vram__text_rounds(p, r->up);
+  vram__text_name_put(p, "loop.", 5);
+  vram__text_name_number(p, r->round);
+  vram__text_name_put(p, ".", 1);
+}
+
+/* The name of v is another one than those before; 0: it is not. */
+static int vram__text_name_new(vram__text_pen *p, uint32_t index) {
+  const vram__span s = p->name[index];
+  uint32_t i = vram__hash(s.text, s.len) & p->mask;
+  for (; p->table[i]; i = (i + 1) & p->mask) {
+    const vram__span other = p->name[p->table[i] - 1];
+    if (other.len == s.len && vram__text_equal(other.text, s.text, s.len))
+      return 0;
+  }
+  p->table[i] = index + 1;
+  return 1;
+}
+
+/* Its own, or where another value has that, with its number behind. */
+static void vram__text_name(vram__text_pen *p, const vram_value *v) {
+  vram__span *s = p->name + v->index;
+  s->text = (const char *)p->at;
+  vram__text_rounds(p, v->node ? v->node->round : NULL);
+  vram__text_name_put(p, v->name, v->name_len);
+  s->len = (uint32_t)(p->at - (const uint8_t *)s->text);
+  while (!p->failed && !vram__text_name_new(p, v->index)) {
+    vram__text_name_put(p, "_", 1);
+    vram__text_name_number(p, v->index);
+    s->len = (uint32_t)(p->at - (const uint8_t *)s->text);
+  }
+}
+
+static void vram__text_value(vram__text_pen *p, const vram_value *v) {
+  vram__text_letters(p, p->name[v->index].text, p->name[v->index].len);
+}
+
+/* ---- keys */
+
+static void vram__text_dtype(vram__text_pen *p, int64_t dtype) {
+  vram__text_words_put(p, dtype != VRAM_DTYPE_MODEL ? vram__dtype_rows[dtype].name
+                          : p->g->dtype             ? "model"
+                                                    : "f32");
+}
+
+static void vram__text_word(vram__text_pen *p, const vram_node *n, int64_t word) {
+  const uint32_t count = sizeof vram__text_words / sizeof *vram__text_words;
+  uint32_t i = 0;
+  while (i < count && vram__word(vram__text_words[i], vram__text_len(vram__text_words[i])) != word)
+    i++;
+  if (i < count)
+    vram__text_words_put(p, vram__text_words[i]);
+  else
+    vram__text_refuse(p, n, "a key with a word that is not known");
+}
+
+static void vram__text_list(vram__text_pen *p, const int64_t *v, uint32_t count, int in_brackets) {
+  uint32_t i;
+  if (in_brackets)
+    vram__text_words_put(p, "[");
+  for (i = 0; i < count; i++) {
+    if (i)
+      vram__text_words_put(p, ",");
+    if (v[i] == VRAM__SAME)
+      vram__text_words_put(p, "same");
+    else
+      vram__text_int(p, v[i]);
+  }
+  if (in_brackets)
+    vram__text_words_put(p, "]");
+}
+
+static void vram__text_key(vram__text_pen *p, const vram_node *n, uint32_t key, const int64_t *v,
+                           uint32_t count) {
+  const char kind = vram__key_table[key].kind;
+  uint32_t i;
+  vram__text_words_put(p, " ");
+  vram__text_words_put(p, vram__key_table[key].name);
+  vram__text_words_put(p, "=");
+  for (i = 0; kind == 'F' && i < count; i++) {
+    if (i)
+      vram__text_words_put(p, ",");
+    vram__text_decimal(p, v[i]);
+  }
+  if (kind == 'W')
+    vram__text_word(p, n, *v);
+  else if (kind == 'D')
+    vram__text_dtype(p, *v);
+  else if (kind == 'N')
+    vram__text_value(p, ((const vram_node *)(uintptr_t)*v)->out);
+  else if (kind == 'Q')
+    vram__text_letters(p, (const char *)(uintptr_t)v[0], (uint32_t)v[1]);
+  else if (kind != 'F')
+    vram__text_list(p, v, count, kind == 'S' || !count);
+}
+
+/* ---- lines */
+
+static void vram__text_values(vram__text_pen *p, const char *word, vram_value *const *v,
+                              uint32_t n) {
+  uint32_t i;
+  vram__text_words_put(p, word);
+  for (i = 0; i < n; i++) {
+    vram__text_words_put(p, " ");
+    vram__text_value(p, v[i]);
+  }
+}
+
+static void vram__text_modules(vram__text_pen *p, const char *word, const vram__unit_word *w) {
+  for (; w; w = w->next) {
+    vram__text_words_put(p, word);
+    vram__text_letters(p, w->text, w->len);
+    vram__text_words_put(p, "\n");
+  }
+}
+
+static void vram__text_head(vram__text_pen *p) {
+  const vram_graph *g = p->g;
+  uint32_t i;
+  if (g->name) {
+    vram__text_words_put(p, "model ");
+    vram__text_letters(p, g->name, g->name_len);
+    if (g->dtype) {
+      vram__text_words_put(p, " dtype=");
+      vram__text_words_put(p, vram__dtype_rows[g->dtype].name);
+    }
+    vram__text_words_put(p, "\n");
+  }
+  if (g->rules) {
+    vram__text_words_put(p, "rules ");
+    vram__text_words_put(p, vram_rules_name(g->rules));
+    vram__text_words_put(p, "\n");
+  }
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    vram__text_values(p, "input", g->input + i, 1);
+    vram__text_words_put(p, " ");
+    vram__text_dtype(p, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype);
+    vram__text_words_put(p, " ");
+    vram__text_list(p, v->d->v, v->d->ndim, 1);
+    vram__text_words_put(p, v->flags & VRAM__GRAD ? " grad=1\n" : "\n");
+  }
+  vram__text_modules(p, "unit ", g->unit_first);
+  vram__text_modules(p, "stage ", g->stage_first);
+}
+
+/* How the lines from here on run. */
+static void vram__text_context(vram__text_pen *p, const vram_node *n, const vram_node *before) {
+  const uint8_t quiet = before ? before->flags & VRAM__NO_GRAD : 0;
+  if ((n->flags & VRAM__NO_GRAD) != quiet)
+    vram__text_words_put(p, quiet ? "enable_grad\n" : "no_grad\n");
+  if (n->autocast != (before ? before->autocast : 0))
+    vram__text_words_put(p, !n->autocast                        ? "autocast on\n"
+                            : n->autocast == VRAM__AUTOCAST_OFF ? "autocast off\n"
+                            : n->autocast == VRAM_BF16          ? "autocast bf16\n"
+                                                                : "autocast fp16\n");
+}
+
+static void vram__text_op(vram__text_pen *p, const vram_node *n) {
+  const int64_t *a;
+  uint32_t i;
+  vram__text_words_put(p, vram__op_at(n->op)->name);
+  for (i = 0; i < n->nout; i++) {
+    vram__text_words_put(p, i ? "," : " ");
+    vram__text_value(p, n->out + i);
+  }
+  vram__text_values(p, "", n->in, n->nin);
+  for (a = n->attr; a && *a; a += 1 + i) {
+    i = (uint32_t)(*a >> 8) & 0xffffu;
+    vram__text_key(p, n, (uint32_t)(*a & 0xff), a + 1, i);
+  }
+  vram__text_words_put(p, "\n");
+}
+
+/* Blocks of checkpoint() that begin at n. */
+static void vram__text_blocks_begin(vram__text_pen *p, const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t i;
+  for (b = p->g->checkpoint_first; b; b = b->next) {
+    if (b->first != n)
+      continue;
+    vram__text_values(p, "checkpoint", b->arg, b->narg - b->nheld);
+    for (i = b->narg - b->nheld; i < b->narg; i++) {
+      vram__text_words_put(p, i == b->narg - b->nheld ? " holds=" : ",");
+      vram__text_value(p, b->arg[i]);
+    }
+    if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+      vram__text_words_put(p, " reentrant=1");
+    if (b->flags & VRAM_CHECKPOINT_FORGETS_RNG)
+      vram__text_words_put(p, " preserve_rng_state=0");
+    if (b->flags & VRAM_CHECKPOINT_RUNS_ON)
+      vram__text_words_put(p, " early_stop=0");
+    vram__text_words_put(p, "\n");
+  }
+}
+
+/* Those that end with n, the innermost first. */
+static void vram__text_blocks_end(vram__text_pen *p, const vram_node *n, const vram_checkpoint *b) {
+  if (!b)
+    return;
+  vram__text_blocks_end(p, n, b->next);
+  if (!b->first || b->last != n)
+    return;
+  vram__text_values(p, "end", b->out, b->nout);
+  vram__text_words_put(p, "\n");
+}
+
+/* Does a block that ends with the node before say already that these values live until here? */
+static int vram__text_is_said(const vram__text_pen *p, const vram_node *n,
+                              const vram_node *before) {
+  const vram_checkpoint *b;
+  uint32_t i, k, said = 0;
+  for (i = 0; i < n->nin; i++)
+    for (b = p->g->checkpoint_first; b; b = b->next)
+      for (k = 0; b->first && b->last == before && k < b->nout; k++)
+        if (b->out[k] == n->in[i]) {
+          said++;
+          k = b->nout;
+        }
+  return said >= n->nin;
+}
+
+static void vram__text_node(vram__text_pen *p, const vram_node *n, const vram_node *before) {
+  vram__text_context(p, n, before);
+  vram__text_blocks_begin(p, n);
+  if (n->op < VRAM_OP_COUNT)
+    vram__text_op(p, n);
+  else if (n->op == VRAM__OP_drop || n->op == VRAM__OP_end) {
+    if (!vram__text_is_said(p, n, before)) {
+      vram__text_values(p, "drop", n->in, n->nin);
+      vram__text_words_put(p, "\n");
+    }
+  } else if (n->op == VRAM__OP_keep || n->op == VRAM__OP_store || n->op == VRAM__OP_requires_grad) {
+    vram__text_values(p,
+                      n->op == VRAM__OP_keep    ? "keep"
+                      : n->op == VRAM__OP_store ? "store"
+                                                : "requires_grad",
+                      n->in, n->nin);
+    vram__text_words_put(p, "\n");
+  } else
+    vram__text_refuse(p, n, "a line of a training step, which is not written");
+  vram__text_blocks_end(p, n, p->g->checkpoint_first);
+  if (n == p->g->returned) {
+    vram__text_values(p, "return", p->g->result, p->g->nresult);
+    vram__text_words_put(p, "\n");
+  }
+}
+
+/* Parameters in another order than that of the lines. */
+static void vram__text_order(vram__text_pen *p) {
+  const vram_param *q, *before = NULL;
+  uint32_t count = 0;
+  int moved = 0;
+  for (q = p->g->param_first; q; q = q->next) {
+    moved |= before && before->index > q->index;
+    before = q;
+  }
+  for (before = NULL, q = p->g->param_first; moved && q; before = q, q = q->next)
+    if (!before || before->node != q->node) {
+      vram__text_words_put(p, !count ? "order" : count % 8 ? "" : "\norder");
+      vram__text_values(p, "", (vram_value *const *)&q->node->out, 1);
+      count++;
+    }
+  if (count)
+    vram__text_words_put(p, "\n");
+}
+
+/* What the caller keeps, and what inference gives. */
+static void vram__text_results(vram__text_pen *p, const char *word, uint8_t flag,
+                               const vram_value *first) {
+  const vram_node *n;
+  uint32_t i;
+  if (!first || !(first->flags & flag))
+    return;
+  vram__text_words_put(p, word);
+  vram__text_words_put(p, " ");
+  vram__text_value(p, first);
+  for (n = p->g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & flag) && n->out + i != first) {
+        vram__text_words_put(p, " ");
+        vram__text_value(p, n->out + i);
+      }
+  vram__text_words_put(p, "\n");
+}
+
+static uint32_t vram__text_slots(const vram_graph *g) {
+  uint32_t slots = 16;
+  while (slots / 2 < g->nvalue)
+    slots *= 2;
+  return slots;
+}
+
+VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g) {
+  const uint64_t each = sizeof(vram__span) + VRAM_MAX_NAME + 17 * UINT64_C(16) + 16;
+  return vram__sum_or_overflow(vram__product_or_overflow(g->nvalue, each),
+                               vram__text_slots(g) * (uint64_t)sizeof(uint32_t) + 16);
+}
+
+VRAM_API vram_result vram_graph_write(const vram_graph *g, void *scratch, uint64_t bytes,
+                                      const vram_sink *sink, vram_error *err) {
+  const uint64_t slots = vram__text_slots(g);
+  const vram_node *n, *before = NULL;
+  vram__text_pen p;
+  uint32_t i;
+  vram__error_clear(err);
+  vram__memory_zero(&p, sizeof p);
+  if (g->error.code || bytes < vram_graph_write_bytes(g)) {
+    vram__error_begin(err, g->error.code ? g->error.code : VRAM_ERR_MEMORY, 0,
+                      g->error.code ? "a graph with an error" : "too little memory for the names");
+    return g->error.code ? g->error.code : VRAM_ERR_MEMORY;
+  }
+  p.g = g;
+  p.sink = sink;
+  p.err = err;
+  p.name = (vram__span *)scratch;
+  p.table = (uint32_t *)(void *)(p.name + g->nvalue);
+  p.at = (uint8_t *)(p.table + slots);
+  p.end = (uint8_t *)scratch + bytes;
+  p.mask = (uint32_t)slots - 1;
+  vram__memory_zero(p.table, slots * sizeof *p.table);
+  for (i = 0; i < g->ninput; i++)
+    vram__text_name(&p, g->input[i]);
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      vram__text_name(&p, n->out + i);
+  vram__text_head(&p);
+  for (n = g->first; n && !p.failed; before = n, n = n->next)
+    vram__text_node(&p, n, before);
+  vram__text_order(&p);
+  if (g->noutput)
+    vram__text_results(&p, "output", VRAM__OUTPUT, g->root);
+  vram__text_results(&p, "infer", VRAM__INFERRED, g->inferred);
+  vram__text_flush(&p);
+  if (!p.failed)
+    return VRAM_OK;
+  return err && err->code ? err->code : VRAM_ERR_WRITE;
 }
 
 /* >>model/order    parameters in the order of the module, where the program uses them in another
@@ -12714,6 +13392,15 @@ static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
 
 static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
+/* A `tp` line. */
+static int vram__tp_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "tp inside a block", NULL);
+  return p->names_only || vram__tp_add(p->g, vram__span_of(p->at, p->end), ' ') ||
+         vram__parse_located(p, at);
+}
+
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
   const char *const at = p->token.text;
@@ -13046,6 +13733,7 @@ static const struct {
     {"return", vram__return_line},
     {"unit", vram__unit_line},
     {"stage", vram__stage_line},
+    {"tp", vram__tp_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -14222,6 +14910,9 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
+
+/* ops/collective.c */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
@@ -23956,7 +24647,8 @@ static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__
 
 VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
-         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
+         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype "
+         "parallel ranks");
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
@@ -36400,11 +37092,16 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
   return a;
 }
 
-/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
-static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
-                    s->o->parallel ? s->o->parallel->tp : 0);
+/* A collective whose result is as large as what it reads. */
+static vram__tensor vram__collective_like(vram__step *s, vram_collective kind, vram__tensor x,
+                                          int64_t ranks) {
+  vram__communicate(s, kind, vram__dims_bytes_of(x.d, x.dt), (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks) {
+  return vram__collective_like(s, VRAM_COLLECTIVE_ALL_REDUCE, x, ranks);
 }
 
 /* Dims of x with the axis of another size. */
@@ -36478,7 +37175,7 @@ static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, u
 static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -36496,7 +37193,7 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 }
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -36549,13 +37246,13 @@ static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[1] = vram__tensor_contiguous(s, x[0]);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  to[0] = vram__torch_all_reduce(s, in);
+  to[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, in, VRAM__INT(f->node, ranks, 1));
   vram__tensor_release(s, in);
 }
 
@@ -36622,19 +37319,19 @@ static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vr
 }
 
 /* loss.py, _log_softmax */
-static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x, int64_t ranks) {
   const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
   vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
   in = vram__tensor_retain(s, in);
   vram__tensor_release(s, in);
   most = vram__tensor_empty(s, row, VRAM_F32);
-  reduced = vram__torch_all_reduce(s, most);
+  reduced = vram__torch_all_reduce(s, most, ranks);
   vram__tensor_release(s, most);
   shifted = vram__tensor_empty(s, in.d, VRAM_F32);
   each = vram__tensor_empty(s, in.d, VRAM_F32);
   sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
   vram__tensor_release(s, each);
-  each = vram__torch_all_reduce(s, sum);
+  each = vram__torch_all_reduce(s, sum, ranks);
   vram__tensor_release(s, sum);
   sum = vram__tensor_empty(s, row, VRAM_F32);
   y = vram__tensor_empty(s, in.d, VRAM_F32);
@@ -36650,14 +37347,14 @@ static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
 
 /* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
 static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
-                                   vram__tensor *count) {
+                                   int64_t ranks, vram__tensor *count) {
   const vram_dims *rows = vram__dims_contiguous(s, target.d);
   vram__tensor safe, masked, mask, found, reduced, kept, t, y;
   safe = vram__loss_kept(s, target, rows, target.dt);
   masked = vram__torch_masked_indices(s, safe, &mask);
   found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
   vram__tensor_release(s, mask);
-  reduced = vram__torch_all_reduce(s, found);
+  reduced = vram__torch_all_reduce(s, found, ranks);
   t = vram__tensor_empty(s, rows, x.dt);
   kept = vram__loss_kept(s, target, rows, x.dt);
   vram__tensor_release(s, t);
@@ -36680,9 +37377,10 @@ static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor t
 static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
-  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
-  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  vram__tensor log = vram__loss_log_softmax(s, x[0], ranks), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, ranks, &count);
   if (f) {
     f->aux = (uint64_t)mean;
     vram__save_tensor(s, f, x[1]);
@@ -40080,7 +40778,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
+                                !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
@@ -41499,7 +42198,7 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   d->ranks = VRAM__INT(n, ranks, 1);
   if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
     return 0;
-  if (how == VRAM__WORD("rowwise")) {
+  if (how == VRAM__WORD("rowwise") || n->op == VRAM_OP_embedding) { /* the second axis */
     d->copies = 1;
     d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
     d->rest = (uint64_t)rows;
@@ -44738,6 +45437,7 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
@@ -44791,6 +45491,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
     VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(plan, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_PLAN),
     VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
@@ -44989,6 +45690,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   case VRAM__SPEC_WORDS:
     if (!w.len)
       return "auto, root, or names of nodes up to a point";
+    *(vram_words *)at = w;
+    break;
+  case VRAM__SPEC_PLAN:
+    if (!w.len)
+      return "STYLE:NAME:NAME/STYLE:NAME: colwise:q_proj:k_proj/rowwise:o_proj";
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
@@ -45847,23 +46553,27 @@ VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t ra
 
 /* >>parallel/cut    the graph of one rank, made of the whole one */
 
-/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
-typedef enum vram__role {
-  VRAM__ROLE_NONE,    /* every rank has all of it */
-  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
-  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
-  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
-  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
-} vram__role;
+/* What becomes of a node. */
+typedef struct vram__plan_role {
+  uint8_t style;    /* VRAM__TP_ */
+  uint8_t is_usual; /* of the usual plan: PrepareModuleInput is around all that read a value */
+  uint8_t is_late, is_dtensor;
+  int8_t input, output; /* layouts */
+  vram__span module;    /* the layer's */
+  const char *why;      /* it cannot be played; the style, or a sentence */
+} vram__plan_role;
 
 /* A value of the whole graph on this rank: all of it, or a part along one axis. */
 typedef struct vram__rank_value {
-  vram_value *own;    /* as it was made */
-  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
-  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
-  uint8_t cut;        /* 1 + the axis; 0: all of it */
-  uint8_t experts;    /* rows of this rank's experts, from all ranks */
-  uint8_t gone;       /* it went earlier than in the whole graph */
+  vram_value *own;     /* as it was made */
+  vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
+  vram__span whole_of; /* for the nodes of this module */
+  uint8_t cut;         /* 1 + the axis; 0: all of it */
+  uint8_t experts;     /* rows of this rank's experts, from all ranks */
+  uint8_t is_sequence; /* a part of the sequence, not of heads or features */
+  uint8_t is_dtensor;  /* it knows how it is cut */
+  uint8_t gone;        /* it went earlier than in the whole graph */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -45871,8 +46581,13 @@ typedef struct vram__rank_cut {
   vram_graph *g;
   const vram_parallel *p;
   vram__parser parser;
+  vram__span name;         /* of the next collective; of no length: its value's */
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
+  const vram__tp_word *plan;
+  vram__span table;    /* the module of a table that does more than to look up, */
+  uint32_t table_axis; /* and the axis along which its result is cut */
+  uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
@@ -45880,7 +46595,13 @@ typedef struct vram__rank_cut {
 } vram__rank_cut;
 
 /* cut_plan.c */
-VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__plan_begin(vram__rank_cut *c);
+VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
+                                                uint32_t style, vram__span *module);
+
+/* cut_output.c */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
@@ -45900,59 +46621,295 @@ VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
-VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
-VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
+VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
+VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x);
 VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
 
-/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+/* >>parallel/cut_plan    which modules tensor parallelism cuts, and how */
+
+enum {                                       /* styles of the usual plan alone */
+       VRAM__TP_HEAD = VRAM__TP_UNKNOWN + 1, /* ColwiseParallel of logits */
+       VRAM__TP_FUSED                        /* several weights in one: cannot be cut */
+};
 
 /* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
    layer's name. */
 static const struct {
   const char *name;
-  uint8_t role;
-} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
-                        {"wk", VRAM__ROLE_COLWISE},
-                        {"wv", VRAM__ROLE_COLWISE},
-                        {"wo", VRAM__ROLE_ROWWISE},
-                        {"w1", VRAM__ROLE_COLWISE},
-                        {"w3", VRAM__ROLE_COLWISE},
-                        {"w2", VRAM__ROLE_ROWWISE},
-                        {"q_proj", VRAM__ROLE_COLWISE},
-                        {"k_proj", VRAM__ROLE_COLWISE},
-                        {"v_proj", VRAM__ROLE_COLWISE},
-                        {"o_proj", VRAM__ROLE_ROWWISE},
-                        {"out_proj", VRAM__ROLE_ROWWISE},
-                        {"gate_proj", VRAM__ROLE_COLWISE},
-                        {"up_proj", VRAM__ROLE_COLWISE},
-                        {"down_proj", VRAM__ROLE_ROWWISE},
-                        {"fc1", VRAM__ROLE_COLWISE},
-                        {"fc2", VRAM__ROLE_ROWWISE},
-                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
-                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
-                        {"embed_tokens", VRAM__ROLE_ROWWISE},
-                        {"output", VRAM__ROLE_HEAD},
-                        {"lm_head", VRAM__ROLE_HEAD},
-                        {"qkv_proj", VRAM__ROLE_FUSED},
-                        {"gate_up_proj", VRAM__ROLE_FUSED},
-                        {"query_key_value", VRAM__ROLE_FUSED},
-                        {"c_attn", VRAM__ROLE_FUSED},
-                        {"Wqkv", VRAM__ROLE_FUSED},
-                        {"wqkv", VRAM__ROLE_FUSED},
-                        {"in_proj", VRAM__ROLE_FUSED}};
+  uint8_t style;
+} vram__rank_names[] = {{"wq", VRAM__TP_COLWISE},
+                        {"wk", VRAM__TP_COLWISE},
+                        {"wv", VRAM__TP_COLWISE},
+                        {"wo", VRAM__TP_ROWWISE},
+                        {"w1", VRAM__TP_COLWISE},
+                        {"w3", VRAM__TP_COLWISE},
+                        {"w2", VRAM__TP_ROWWISE},
+                        {"q_proj", VRAM__TP_COLWISE},
+                        {"k_proj", VRAM__TP_COLWISE},
+                        {"v_proj", VRAM__TP_COLWISE},
+                        {"o_proj", VRAM__TP_ROWWISE},
+                        {"out_proj", VRAM__TP_ROWWISE},
+                        {"gate_proj", VRAM__TP_COLWISE},
+                        {"up_proj", VRAM__TP_COLWISE},
+                        {"down_proj", VRAM__TP_ROWWISE},
+                        {"fc1", VRAM__TP_COLWISE},
+                        {"fc2", VRAM__TP_ROWWISE},
+                        {"tok_embeddings", VRAM__TP_ROWWISE},
+                        {"pos_embeddings", VRAM__TP_ROWWISE},
+                        {"embed_tokens", VRAM__TP_ROWWISE},
+                        {"output", VRAM__TP_HEAD},
+                        {"lm_head", VRAM__TP_HEAD},
+                        {"qkv_proj", VRAM__TP_FUSED},
+                        {"gate_up_proj", VRAM__TP_FUSED},
+                        {"query_key_value", VRAM__TP_FUSED},
+                        {"c_attn", VRAM__TP_FUSED},
+                        {"Wqkv", VRAM__TP_FUSED},
+                        {"wqkv", VRAM__TP_FUSED},
+                        {"in_proj", VRAM__TP_FUSED}};
 
-VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+/* One part of a name is this part of a pattern: * any letters, ? one (fnmatch). */
+static int vram__plan_part(const char *w, const char *w_end, const char *s, const char *end) {
+  const char *star = NULL, *back = s;
+  while (s < end) {
+    if (w < w_end && *w == '*') {
+      star = w++;
+      back = s;
+    } else if (w < w_end && (*w == '?' || *w == *s)) {
+      w++;
+      s++;
+    } else if (star) {
+      w = star + 1;
+      s = ++back;
+    } else
+      return 0;
+  }
+  while (w < w_end && *w == '*')
+    w++;
+  return w == w_end;
+}
+
+/* The end of the part that begins at s. */
+static const char *vram__plan_part_end(const char *s, const char *end) {
+  while (s < end && *s != '.')
+    s++;
+  return s;
+}
+
+/* Parts of a name from s on are those of the pattern: where they end, or NULL. */
+static const char *vram__plan_match_at(const vram__tp_word *w, const char *s, const char *end) {
+  const char *p = w->text, *const p_end = w->text + w->len;
+  for (;;) {
+    const char *const part = vram__plan_part_end(p, p_end), *const to = vram__plan_part_end(s, end);
+    if (!vram__plan_part(p, part, s, to))
+      return NULL;
+    if (part == p_end)
+      return to;
+    if (to == end)
+      return NULL;
+    p = part + 1;
+    s = to + 1;
+  }
+}
+
+/* The module of a name that a word means: the name up to where the pattern ends; of no length:
+   none. whole: the module is all of the name. */
+static vram__span vram__plan_module(const vram__tp_word *w, vram__span name, int whole) {
+  const char *s = name.text, *const end = name.text + name.len;
+  for (; s < end; s = vram__plan_part_end(s, end) + 1) {
+    const char *const to = vram__plan_match_at(w, s, end);
+    if (to && (!whole || to == end))
+      return vram__span_of(name.text, to);
+    if (vram__plan_part_end(s, end) == end)
+      break;
+  }
+  return vram__span_of(name.text, name.text);
+}
+
+/* The word that says something of a module around the node with one of two styles; NULL: none. */
+VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
+                                                uint32_t style, vram__span *module) {
+  const vram__tp_word *w;
+  for (w = c->plan; w; w = w->next) {
+    if (w->style != style)
+      continue;
+    *module = vram__plan_module(w, vram__node_label(n), 0);
+    if (module->len)
+      return w;
+  }
+  return NULL;
+}
+
+/* The name of the module that a layer is: a module of its own class that does more has the op's
+   name behind its own. */
+static vram__span vram__plan_layer(const vram_node *n) {
   const vram__span label = vram__node_label(n);
+  const char *const op = vram__op_at(n->op)->name;
+  const uint32_t len = vram__text_len(op);
+  if (label.len > len + 1 && label.text[label.len - len - 1] == '.' &&
+      vram__text_equal(label.text + label.len - len, op, len))
+    return vram__span_of(label.text, label.text + label.len - len - 1);
+  return label;
+}
+
+/* The usual plan for a layer. */
+static void vram__plan_usual(const vram__rank_cut *c, vram__plan_role *role) {
+  const vram__span label = role->module;
   uint32_t i, at = label.len;
-  (void)c;
-  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
-    return VRAM__ROLE_NONE;
   while (at && label.text[at - 1] != '.')
     at--;
   for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
     if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
-      return (vram__role)vram__rank_names[i].role;
-  return VRAM__ROLE_NONE;
+      break;
+  if (i == sizeof vram__rank_names / sizeof *vram__rank_names)
+    return;
+  role->style = vram__rank_names[i].style;
+  role->is_usual = 1;
+  if (role->style == VRAM__TP_HEAD) {
+    role->style = VRAM__TP_COLWISE;
+    role->is_late = 1;
+    role->output = c->p->loss_parallel ? VRAM__LAYOUT_UNSAID : VRAM__LAYOUT_REPLICATE;
+  } else if (role->style == VRAM__TP_FUSED) {
+    role->style = VRAM__TP_UNKNOWN;
+    role->why = "several weights in one, of which every rank would get a part of the first";
+  }
+}
+
+/* What becomes of node n. */
+VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
+  const vram__tp_word *w;
+  vram__plan_role role;
+  vram__memory_zero(&role, sizeof role);
+  role.input = role.output = VRAM__LAYOUT_UNSAID;
+  role.module = is_layer ? vram__plan_layer(n) : vram__node_label(n);
+  for (w = c->plan; w; w = w->next) {
+    if (w->style == VRAM__TP_SEQUENCE || w->style == VRAM__TP_INPUT ||
+        w->style == VRAM__TP_OUTPUT || w->style == VRAM__TP_USUAL ||
+        !vram__plan_module(w, role.module, is_layer).len)
+      continue;
+    role.style = w->style;
+    role.input = w->input;
+    role.output = w->output;
+    role.is_dtensor = w->is_dtensor;
+    role.is_late = 1; /* async_op=True of the style's own redistribution */
+    if (w->style == VRAM__TP_UNKNOWN)
+      role.why = vram__tp_style_name(w);
+    return role;
+  }
+  if (c->is_usual && is_layer)
+    vram__plan_usual(c, &role);
+  return role;
+}
+
+/* A name that is none of a module is a mistake. */
+static int vram__plan_used(vram__rank_cut *c) {
+  const vram__tp_word *w;
+  const vram_node *n;
+  for (w = c->plan; w; w = w->next) {
+    for (n = c->from->first; n && w->style != VRAM__TP_USUAL; n = n->next)
+      if (n->op < VRAM_OP_COUNT && vram__plan_module(w, vram__node_label(n), 0).len)
+        break;
+    if (n || w->style == VRAM__TP_USUAL)
+      continue;
+    vram__graph_fail(c->g, VRAM_ERR_NAME,
+                     "tensor parallelism: no module of this model has the name '");
+    vram__error_more_n(c->g, w->text, w->len);
+    vram__error_more(c->g, "'");
+    return 0;
+  }
+  return 1;
+}
+
+/* The plan of a run: words of the option, then those of the text; without any the usual one. 0: an
+   error. */
+VRAM__FN int vram__plan_begin(vram__rank_cut *c) {
+  const char *at = c->p->plan.text, *const end = at ? at + c->p->plan.len : at, *from;
+  const vram__tp_word *w;
+  while (at && at < end) {
+    for (from = at; at < end && *at != '/';)
+      at++;
+    if (!vram__tp_add(c->g, vram__span_of(from, at), ':'))
+      return 0;
+    at++;
+  }
+  if (c->g->tp_last)
+    c->g->tp_last->next = c->from->tp_first;
+  c->plan = c->g->tp_first ? c->g->tp_first : c->from->tp_first;
+  c->is_usual = !c->plan;
+  for (w = c->plan; w; w = w->next)
+    c->is_usual |= w->style == VRAM__TP_USUAL;
+  return vram__plan_used(c);
+}
+
+/* >>parallel/cut_output    what a module gives is laid out anew where it returns */
+
+/* Is the node one of the module's? */
+static int vram__output_is_inside(const vram_node *n, vram__span module) {
+  const vram__span name = vram__node_label(n);
+  return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
+/* Does a node outside of the module read what n gives? */
+static int vram__output_leaves(const vram_node *n, vram__span module) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    for (i = 0; m->op < VRAM_OP_COUNT && i < m->nin; i++)
+      if (m->in[i] == &n->out[0] && !vram__output_is_inside(m, module))
+        return 1;
+  return 0;
+}
+
+/* The result of node n, cut along this axis; its number of axes: replicated. */
+static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_value *own = vram__rank_own(c, n, &n->out[0]);
+  const int64_t size = axis < n->out[0].d->ndim ? n->out[0].d->v[axis] : 0;
+  const uint32_t from = v->cut ? v->cut - 1u : n->out[0].d->ndim;
+  vram_node *y;
+  if (!own || from == axis)
+    return own != NULL;
+  if (axis > n->out[0].d->ndim || (v->cut && axis < n->out[0].d->ndim))
+    return vram__rank_refuse(c, n, "a value that goes from one axis to another");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)(v->cut ? from : axis));
+  if (!v->cut)
+    vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(size, c->ranks, c->rank));
+  else {
+    if (n->out[0].d->v[from] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[from]);
+    vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_shard, own,
+                            v->cut ? ".all_gather" : ".shard");
+  v->own = y ? y->out : NULL;
+  v->is_sequence = !v->cut;
+  v->cut = (uint8_t)(v->cut ? 0 : axis + 1);
+  return y != NULL;
+}
+
+/* Where node n ends a module: PrepareModuleOutput, or the layout of a table whose module goes on
+   behind the lookup. 0: an error. */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
+  vram__span module = c->table;
+  const vram__tp_word *w;
+  int8_t to = VRAM__LAYOUT_REPLICATE;
+  if (n->op >= VRAM_OP_COUNT || !n->nout)
+    return 1;
+  if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
+    return vram__output_redistribute(c, n, c->table_axis);
+  w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;
+  if (!w || !vram__output_leaves(n, module))
+    return 1;
+  if (w->desired != VRAM__LAYOUT_UNSAID)
+    to = w->desired;
+  return vram__output_redistribute(c, n, vram__rank_axis(to, n->out[0].d->ndim));
 }
 
 /* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
@@ -45971,6 +46928,10 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
   vram__error_more(c->g, " (");
   vram__error_more_n(c->g, label.text, label.len);
+  if (n->nparam && n->param[0]) {
+    vram__error_more(c->g, ", weight ");
+    vram__error_more_dims(c->g, n->param[0]->d);
+  }
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
   c->g->error.column = n->line != 0;
@@ -46064,13 +47025,15 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 }
 
 /* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
-   the value, and what it does behind a point. */
+   the value, or c->name where there is one, and what it does behind a point. */
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
+  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
+  c->name.len = 0;
   vram__memory_zero(&r, sizeof r);
   r.op = op;
   r.in = &x;
@@ -46087,7 +47050,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   }
   for (i = 0; i < y->nout; i++) {
     len = 0;
-    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_put(name, VRAM_MAX_NAME, &len, of.text, of.len);
     vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
     y->out[i].name = vram__graph_keep_text(c->g, name, len);
     y->out[i].name_len = (uint8_t)len;
@@ -46230,16 +47193,76 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
+/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].is_sequence)
+      return 1;
+  return 0;
+}
+
+/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
+   on a part of a sequence. */
+static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  const vram_node *m;
+  uint32_t module = label.len;
+  int norm = 0, part = 0;
+  while (module && label.text[module - 1] != '.')
+    module--;
+  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
+    const vram__span other = vram__node_label(m);
+    if (m->op >= VRAM_OP_COUNT)
+      continue;
+    if (m->round != n->round || other.len <= module ||
+        !vram__text_equal(other.text, label.text, module))
+      break;
+    norm |= m->op == VRAM_OP_rsqrt;
+    part |= vram__rank_reads_part(c, m);
+  }
+  return norm && part;
+}
+
+/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
+ */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
+  vram__span module;
+  if (!norm && n->op != VRAM_OP_parameter)
+    return 0;
+  if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
+    return 1;
+  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return 0;
+  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+}
+
+/* Has n the weights of a node that has a part of them here? */
+static int vram__rank_lender_is_cut(const vram__rank_cut *c, const vram_node *n) {
+  const int64_t *of = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? (const vram_node *)(uintptr_t)*of : NULL, *y;
+  y = lender ? c->node[lender->index] : NULL;
+  return y && (y->op != lender->op || !vram__rank_keeps_params(lender, y));
+}
+
 /* Node n as it is, on what this rank has of its inputs. 0: an error. */
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[VRAM__MAX_INPUTS];
   vram_node *y;
+  vram__span module;
   uint32_t i, cut = 0;
+  uint8_t sequence = 0;
+  const uint8_t dtensor = c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module) ? 1 : 0;
   for (i = 0; i < n->nin; i++) {
     const vram__rank_value *v = c->value + n->in[i]->index;
-    in[i] = vram__rank_own(c, n, n->in[i]);
+    in[i] = vram__rank_prepared(c, n, n->in[i]);
+    if (in[i])
+      continue;
+    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
@@ -46249,12 +47272,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     }
   }
   vram__rank_keys(c, n);
+  if (vram__rank_lender_is_cut(c, n))
+    return vram__rank_refuse(
+        c, n, "the weight of a layer that is cut, in one that the plan leaves whole");
   if (cut && n->nin && c->value[n->in[0]->index].cut) {
     const uint32_t a = c->value[n->in[0]->index].cut - 1u;
     if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
       return 0;
   }
-  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+  if (vram__rank_is_sequence(c, n))
     vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
   y = vram__rank_emit(c, n, n->op, in, n->nin);
   if (!y)
@@ -46265,6 +47291,8 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   for (i = 0; i < n->nout; i++) {
     vram__rank_value *v = c->value + n->out[i].index;
     v->own = y->out + i;
+    v->is_dtensor = dtensor;
+    v->is_sequence = sequence;
     v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
     if (v->cut == UINT8_MAX || (v->cut && !cut))
       return vram__rank_refuse(c, n, "a value that would be cut along several axes");
@@ -46274,7 +47302,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
 
 /* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
 
-/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+/* A layout as an axis of so many; ndim: replicated; more: there is no such axis. */
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
+  const int a = layout < 0 ? layout + (int)ndim : layout;
+  if (layout == VRAM__LAYOUT_REPLICATE)
+    return ndim;
+  return a < 0 || a >= (int)ndim ? UINT32_MAX : (uint32_t)a;
+}
+
+/* A sum that the ranks have parts of: all of it, or this rank's part of an axis. */
 static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
                              uint32_t axis) {
   vram__rank_value *v = c->value + n->out[0].index;
@@ -46282,15 +47318,17 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
   vram__rank_keys(c, n);
   c->keys.count = 0;
   c->words[0] = 0;
-  if (!c->p->sp) {
+  if (axis > partial->d->ndim)
+    return vram__rank_refuse(c, n, "output_layouts is an axis that the result does not have");
+  if (axis == partial->d->ndim) {
     y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
     v->own = y ? y->out : NULL;
     return y != NULL;
   }
-  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+  if (partial->d->v[axis] % c->ranks) {
     vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
     vram__error_more(c->g, ": ");
-    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more_i(c->g, partial->d->v[axis]);
     vram__error_more(c->g, " by tp=");
     vram__error_more_i(c->g, c->ranks);
     return 0;
@@ -46302,18 +47340,31 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
   v->own = y->out;
   v->flight = y->out + 1;
   v->cut = (uint8_t)(axis + 1);
+  v->is_sequence = 1;
   return 1;
 }
 
-/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
-   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+/* Where the result of a layer that is cut by rows goes: the usual plan cuts it between blocks with
+   sequence parallelism. */
+static uint32_t vram__rank_sum_axis(const vram__rank_cut *c, const vram_node *n,
+                                    const vram__plan_role *role) {
+  const uint32_t ndim = n->out[0].d->ndim;
+  if (role->output != VRAM__LAYOUT_UNSAID)
+    return vram__rank_axis(role->output, ndim);
+  return c->p->sp && ndim > 1 ? (ndim > 2 ? 1 : 0) : ndim;
+}
+
+/* All of a value: made once for all nodes of a module, module.text NULL: for this node. It is named
+   after the value, or after the node. Where the node's own style asks for it, who reads the
+   gradient waits late (style.py: async_op=True), PrepareModuleInput at once. */
 static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
-                                    int late) {
+                                    vram__span module, int late) {
   vram__rank_value *v = c->value + x->index;
   vram_value *own = vram__rank_own(c, n, x);
   vram_node *y;
-  if (v->whole || !own)
-    return v->whole;
+  if (!own || (v->whole && module.text && v->whole_of.text && v->whole_of.len == module.len &&
+               vram__text_equal(v->whole_of.text, module.text, module.len)))
+    return own ? v->whole : NULL;
   c->keys.words = c->words;
   c->keys.room = 1000;
   c->keys.count = 0;
@@ -46325,10 +47376,90 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
     if (late)
       vram__rank_key_set(c, VRAM__KEY_late, 1);
   }
+  if (!module.text)
+    c->name = vram__node_label(n);
   y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
                             v->cut ? ".all_gather" : ".replicate");
   v->whole = y ? y->out : NULL;
+  v->whole_of = module;
   return v->whole;
+}
+
+/* A layout that the plan says and the value has not. */
+static int vram__rank_refuse_layout(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int8_t said) {
+  const vram__rank_value *v = c->value + x->index;
+  vram__rank_refuse(c, n, "an input in another layout than the plan says");
+  vram__error_more(c->g, ": input_layouts=");
+  if (said == VRAM__LAYOUT_REPLICATE)
+    vram__error_more(c->g, "replicate");
+  else
+    vram__error_more_i(c->g, said);
+  vram__error_more(c->g, v->cut ? ", cut along axis " : ", replicated");
+  if (v->cut)
+    vram__error_more_i(c->g, v->cut - 1);
+  return 0;
+}
+
+/* Is the value laid out as the plan says? A DTensor says so itself. */
+static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8_t said) {
+  const vram__rank_value *v = c->value + x->index;
+  const uint32_t axis = vram__rank_axis(said, x->d->ndim);
+  return v->is_dtensor || (axis == x->d->ndim ? !v->cut : v->cut == axis + 1);
+}
+
+/* What node n reads of x where PrepareModuleInput is around it; NULL: nothing else than it has, or
+   an error. */
+VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x) {
+  const vram__rank_value *v = c->value + x->index;
+  vram__span module, made;
+  const vram__tp_word *w =
+      c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
+  int8_t said;
+  if (!w)
+    return NULL;
+  if (x->node) {
+    made = vram__node_label(x->node);
+    if (made.len > module.len && made.text[module.len] == '.' &&
+        vram__text_equal(made.text, module.text, module.len))
+      return NULL; /* the module's own */
+  }
+  said = VRAM__LAYOUT_REPLICATE;
+  if (w->input != VRAM__LAYOUT_UNSAID)
+    said = w->input;
+  else if (c->p->sp)
+    said = 1;
+  if (!v->cut && vram__rank_axis(said, x->d->ndim) != x->d->ndim)
+    return NULL; /* another input of the module */
+  if (!vram__rank_is_laid(c, x, said)) {
+    vram__rank_refuse_layout(c, n, x, said);
+    return NULL;
+  }
+  if (w->desired != VRAM__LAYOUT_UNSAID && w->desired != VRAM__LAYOUT_REPLICATE) {
+    vram__rank_refuse(c, n, "desired_input_layouts other than replicate are not played");
+    return NULL;
+  }
+  return vram__rank_whole(c, n, x, module, 0);
+}
+
+/* All of what a layer cut by columns reads. */
+static vram_value *vram__rank_colwise_input(vram__rank_cut *c, const vram_node *n,
+                                            const vram__plan_role *role) {
+  const vram_value *x = n->in[0];
+  int8_t said = VRAM__LAYOUT_REPLICATE;
+  vram_value *y;
+  if (role->is_usual)
+    return vram__rank_whole(c, n, x, vram__span_all(""), role->is_late);
+  y = vram__rank_prepared(c, n, x);
+  if (y || c->g->error.code)
+    return y;
+  if (role->input != VRAM__LAYOUT_UNSAID)
+    said = role->input;
+  if (vram__rank_is_laid(c, x, said))
+    return vram__rank_whole(c, n, x, vram__span_all(NULL), role->is_late);
+  vram__rank_refuse_layout(c, n, x, said);
+  return NULL;
 }
 
 /* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
@@ -46354,14 +47485,39 @@ static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int6
   return 0;
 }
 
-static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+/* This rank's part of the features of a value that every rank has whole. */
+static vram_value *vram__rank_split(vram__rank_cut *c, const vram_node *n, const vram_value *x) {
+  const uint32_t a = x->d->ndim - 1u;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (!own)
+    return NULL;
+  if (x->d->v[a] % c->ranks) {
+    vram__rank_refuse(c, n, "features that the ranks do not divide");
+    return NULL;
+  }
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(x->d->v[a], c->ranks, c->rank));
+  c->name = vram__node_label(n);
+  y = vram__rank_collective(c, n, VRAM_OP_shard, own, ".shard");
+  return y ? y->out : NULL;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
   const vram__rank_value *v = c->value + n->in[0]->index;
   const vram_dims *d = n->in[0]->d;
-  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_value *x;
   vram_node *y;
+  if (role->input == VRAM__LAYOUT_REPLICATE && v->cut)
+    return vram__rank_refuse_layout(c, n, n->in[0], role->input);
+  x = role->input == VRAM__LAYOUT_REPLICATE ? vram__rank_split(c, n, n->in[0])
+                                            : vram__rank_own(c, n, n->in[0]);
   if (!x)
     return 0;
-  if (v->cut != d->ndim)
+  if (v->cut != d->ndim && role->input != VRAM__LAYOUT_REPLICATE)
     return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
   if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
     return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
@@ -46372,18 +47528,25 @@ static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
   if (!y)
     return 0;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+  return vram__rank_reduce(c, n, y->out, vram__rank_sum_axis(c, n, role)) &&
+         vram__rank_drop_input(c, n);
 }
 
-/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
-static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+/* The result of a layer cut by columns is gathered, or stays this rank's. */
+static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *part,
+                             const vram__plan_role *role) {
   vram__rank_value *v = c->value + n->out[0].index;
   const uint32_t a = part->d->ndim - 1u;
+  const uint32_t to =
+      role->output == VRAM__LAYOUT_UNSAID ? a : vram__rank_axis(role->output, a + 1);
   vram_node *y;
   v->own = part;
   v->cut = (uint8_t)(a + 1);
-  if (c->p->loss_parallel)
+  v->is_dtensor = role->is_dtensor;
+  if (to == a)
     return 1;
+  if (to != a + 1)
+    return vram__rank_refuse(c, n, "a layer cut by columns gives columns or all of its result");
   c->keys.count = 0;
   c->words[0] = 0;
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
@@ -46408,11 +47571,10 @@ static int vram__rank_untie(vram__rank_cut *c) {
   return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
-static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
-  vram__rank_value *v = c->value + n->out[0].index;
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
   const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
                 part = vram__rank_part(out, c->ranks, c->rank);
-  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_value *x = vram__rank_colwise_input(c, n, role);
   vram_node *y;
   if (!x)
     return 0;
@@ -46430,40 +47592,18 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
   if (!y)
     return 0;
   c->node[n->index] = y;
-  if (head)
-    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
-  v->own = y->out;
-  v->cut = (uint8_t)n->out[0].d->ndim;
-  return vram__rank_drop_input(c, n);
-}
-
-VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
-  if (role == VRAM__ROLE_FUSED)
-    return vram__rank_refuse(c, n,
-                             "several weights in one, of which every rank would get a part of "
-                             "the first");
-  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
-      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
-    return vram__rank_refuse(c, n,
-                             "tensor parallelism cuts linear layers with a weight of their "
-                             "own, without adapters");
-  c->ncut++;
-  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
-                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+  return vram__rank_gather(c, n, y->out, role) && vram__rank_drop_input(c, n);
 }
 
 /* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
-VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
+                                 const vram__plan_role *role) {
   const int64_t rows = VRAM__INT(n, num_embeddings, 0);
   vram_value *x = vram__rank_own(c, n, n->in[0]);
-  const uint32_t ndim = n->out[0].d->ndim;
   vram_node *y;
+  uint32_t axis;
   if (!x)
     return 0;
-  if (n->nin != 1 || c->value[n->in[0]->index].cut)
-    return vram__rank_refuse(c, n,
-                             "an embedding with a table of another node, or of indices that "
-                             "are cut");
   vram__rank_keys(c, n);
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
@@ -46472,9 +47612,54 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
   y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
   if (!y)
     return 0;
-  c->ncut++;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+  axis = vram__rank_sum_axis(c, n, role);
+  if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
+    c->table = role->module;
+    c->table_axis = axis;
+    axis = n->out[0].d->ndim;
+  }
+  return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);
+}
+
+/* A table whose columns are cut. */
+static int vram__rank_table_columns(vram__rank_cut *c, const vram_node *n,
+                                    const vram__plan_role *role) {
+  const int64_t all = VRAM__INT(n, embedding_dim, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (all % c->ranks)
+    return vram__rank_refuse(c, n, "columns of a table that the ranks do not divide");
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_embedding_dim, all / c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_gather(c, n, y->out, role) && vram__rank_drop_input(c, n);
+}
+
+/* A linear layer or a table, cut as the plan has it. */
+VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
+  const int rowwise = role->style == VRAM__TP_ROWWISE;
+  c->ncut++;
+  if (n->op == VRAM_OP_embedding) {
+    if (n->nin != 1 || c->value[n->in[0]->index].cut)
+      return vram__rank_refuse(c, n,
+                               "an embedding with a table of another node, or of indices that "
+                               "are cut");
+    return rowwise ? vram__rank_table_rows(c, n, role) : vram__rank_table_columns(c, n, role);
+  }
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
+  return rowwise ? vram__rank_rowwise(c, n, role) : vram__rank_colwise(c, n, role);
 }
 
 /* cross_entropy of logits whose classes are cut. */
@@ -46709,18 +47894,34 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* A node that the plan says something of. */
+static int vram__rank_planned(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
+  if (role->style == VRAM__TP_UNKNOWN) {
+    vram__rank_refuse(c, n, role->why);
+    if (!role->is_usual)
+      vram__error_more(c->g, ": a style that is not played");
+    return 0;
+  }
+  if (role->style == VRAM__TP_COLWISE || role->style == VRAM__TP_ROWWISE)
+    return is_layer ? vram__rank_layer(c, n, role)
+                    : vram__rank_refuse(c, n,
+                                        "ColwiseParallel and RowwiseParallel are for nn.Linear and "
+                                        "nn.Embedding");
+  return vram__rank_copy(c, n);
+}
+
 static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
-  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  vram__plan_role role;
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
     return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
-  if (role && n->op == VRAM_OP_embedding)
-    return vram__rank_embedding(c, n);
-  if (role)
-    return vram__rank_linear(c, n, role);
+  role = vram__rank_role(c, n);
+  if (role.style)
+    return vram__rank_planned(c, n, &role);
   if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
       c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
     return vram__rank_loss(c, n);
@@ -46894,10 +48095,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__rank_inputs(&c))
+    if (vram__plan_begin(&c) && vram__rank_inputs(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
-            vram__rank_blocks_end(&c, n))
+            vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
           vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
@@ -48682,6 +49883,23 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   }
 }
 
+/* FSDPParam.unsharded_grad_data: gradients are laid out along tp as their parameters are. Of those
+   that are parts of a sum the sum is made, of those that every rank has whole this rank's rows. */
+static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !s->failed; i++) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const vram_param *p = vram__fsdp_of(s)->param[i].p;
+    vram__tensor now;
+    if (!l || !(p->is_partial || vram__param_has_whole_gradient(p)))
+      continue;
+    now = p->is_partial ? vram__torch_all_reduce(s, l->grad, s->o->parallel->tp)
+                        : vram__tensor_empty(s, vram__dims_contiguous(s, p->d), l->grad.dt);
+    vram__tensor_release(s, l->grad);
+    l->grad = now;
+  }
+}
+
 /* FSDPParamGroup.post_backward */
 VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -48695,6 +49913,7 @@ VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     vram__fsdp_leave(s, g);
     return;
   }
+  vram__fsdp_lay_out(s, g);
   vram__fsdp_reshard(s, g);
   vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
@@ -49029,13 +50248,14 @@ static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
 }
 
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
-   are named the list of parameters is that of the whole module. */
+   are named, or it says what it was exported with, the list of parameters is that of a whole
+   module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
   uint32_t i, n = 0;
   const vram_param *p;
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
-  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+  for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
   vram__fsdp_order_meshes(d, at);
@@ -49078,7 +50298,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
-      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+      if ((!v->node || v->node->index < from) && seen[v->index] != k && !vram__value_is_flight(v)) {
         seen[v->index] = k;
         at[g->nin++] = v;
       }
@@ -49090,7 +50310,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
     for (i = 0; i < n->nin; i++) {
       const vram_value *v = n->in[i];
       if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
-          (s->call.nrange && vram__step_is_captured(v)))
+          vram__value_is_flight(v) || (s->call.nrange && vram__step_is_captured(v)))
         continue;
       for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
         ;

@@ -104,6 +104,8 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
+                                the text */
   /* pipelines */
   uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;

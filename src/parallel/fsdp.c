@@ -529,6 +529,23 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   }
 }
 
+/* FSDPParam.unsharded_grad_data: gradients are laid out along tp as their parameters are. Of those
+   that are parts of a sum the sum is made, of those that every rank has whole this rank's rows. */
+static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !s->failed; i++) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const vram_param *p = vram__fsdp_of(s)->param[i].p;
+    vram__tensor now;
+    if (!l || !(p->is_partial || vram__param_has_whole_gradient(p)))
+      continue;
+    now = p->is_partial ? vram__torch_all_reduce(s, l->grad, s->o->parallel->tp)
+                        : vram__tensor_empty(s, vram__dims_contiguous(s, p->d), l->grad.dt);
+    vram__tensor_release(s, l->grad);
+    l->grad = now;
+  }
+}
+
 /* FSDPParamGroup.post_backward */
 VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -542,6 +559,7 @@ VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     vram__fsdp_leave(s, g);
     return;
   }
+  vram__fsdp_lay_out(s, g);
   vram__fsdp_reshard(s, g);
   vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {

@@ -127,13 +127,14 @@ static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
 }
 
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
-   are named the list of parameters is that of the whole module. */
+   are named, or it says what it was exported with, the list of parameters is that of a whole
+   module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
   uint32_t i, n = 0;
   const vram_param *p;
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
-  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
+  for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
     if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
   vram__fsdp_order_meshes(d, at);
@@ -176,7 +177,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
-      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+      if ((!v->node || v->node->index < from) && seen[v->index] != k && !vram__value_is_flight(v)) {
         seen[v->index] = k;
         at[g->nin++] = v;
       }
@@ -188,7 +189,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
     for (i = 0; i < n->nin; i++) {
       const vram_value *v = n->in[i];
       if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
-          (s->call.nrange && vram__step_is_captured(v)))
+          vram__value_is_flight(v) || (s->call.nrange && vram__step_is_captured(v)))
         continue;
       for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
         ;

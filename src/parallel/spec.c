@@ -28,6 +28,7 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
@@ -81,6 +82,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
     VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(plan, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_PLAN),
     VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
@@ -279,6 +281,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   case VRAM__SPEC_WORDS:
     if (!w.len)
       return "auto, root, or names of nodes up to a point";
+    *(vram_words *)at = w;
+    break;
+  case VRAM__SPEC_PLAN:
+    if (!w.len)
+      return "STYLE:NAME:NAME/STYLE:NAME: colwise:q_proj:k_proj/rowwise:o_proj";
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
