@@ -24,7 +24,10 @@ refuse_parallel "a stage without nodes: more stages than units" $stages --parall
 refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
-refuse_parallel "pp with another strategy than ddp is not played yet" $stages --parallel pp=2+fsdp2=2
+refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
+refuse_parallel "a schedule that splits backward loses gradients of units" $stages --parallel pp=2,schedule=ZBVZeroBubble+fsdp2=2
+refuse_parallel "pp with ddp is played without find_unused_parameters and static_graph" $stages --parallel pp=2+ddp=2,static_graph=1
+refuse_parallel "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and DTensor" $tiny --parallel ddp=2+tp=2
 refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
 refuse_parallel "offload_optimizer 'nvme' (expected cpu or none)" $tiny --parallel ds2=4,offload_optimizer=nvme
 refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --parallel ds3=4,round_robin_gradients=1

@@ -104,9 +104,12 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
+                                the text */
   /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
   uint8_t alltoall, enable_load_balance;
   /* pipelines */
+  uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
   uint32_t microbatches;
   uint32_t stages;    /* of this rank; 0: as the schedule has it */
@@ -224,7 +227,11 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
   X(RECV_F) /* its inputs are to be received, */                                                   \
   X(RECV_B) /* the gradients of its outputs */                                                     \
   X(WAIT_F) /* until what was sent is received */                                                  \
-  X(WAIT_B)
+  X(WAIT_B)                                                                                        \
+  X(UNSHARD)     /* fully_shard gathers the stage's parameters, */                                 \
+  X(RESHARD)     /* lets go of them, */                                                            \
+  X(REDUCE_GRAD) /* and reduces its gradients */                                                   \
+  X(WAIT_REDUCE_GRAD)
 
 typedef enum vram_stage_action_kind {
 #define VRAM__X(id) VRAM_STAGE_##id,
@@ -244,7 +251,8 @@ VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
 /* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
    p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
    where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
-   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   receive and wait: they do so around each forward and backward. Those of fully_shard are there
+   where p->wrapper is it. What PyTorch refuses is
    VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
    */
 VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,

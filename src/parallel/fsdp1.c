@@ -52,7 +52,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
   }
@@ -120,7 +120,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = 0;
+    g->gathered = g->grad = g->at = g->passes = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;

@@ -28,6 +28,7 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
@@ -82,6 +83,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
     VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(plan, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_PLAN),
     VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
@@ -284,6 +286,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "auto, root, or names of nodes up to a point";
     *(vram_words *)at = w;
     break;
+  case VRAM__SPEC_PLAN:
+    if (!w.len)
+      return "STYLE:NAME:NAME/STYLE:NAME: colwise:q_proj:k_proj/rowwise:o_proj";
+    *(vram_words *)at = w;
+    break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
     if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
       return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
@@ -355,6 +362,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;

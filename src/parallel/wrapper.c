@@ -64,6 +64,8 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
