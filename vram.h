@@ -44603,6 +44603,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   return c;
 }
 
+/* cuBLAS has a workspace of its own for each thread that calls it, the caller's and backward's:
+   64 MiB on Hopper and later ones (libcublas 13.1 on an H200). Older devices have 8 MiB, which what
+   is said of their contexts includes. */
+static uint64_t vram__report_blas_handles(const vram_report *r, const vram_step_options *o) {
+  vram__device d;
+  vram__device_of(&d, o, o->rules);
+  if (o->context_bytes || d.cc < 90 || !r->workspace_bytes)
+    return 0;
+  return UINT64_C(2) * (o->train ? 2 : 1) * d.rules->cublas.workspace_sm90;
+}
+
 /* What is expected on the device beside the allocator's segments. */
 VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
   return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
@@ -44618,8 +44629,10 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   const uint64_t lower = (least + segment - 1) / segment * segment;
   const uint64_t whole = (most + segment - 1) / segment * segment;
   uint64_t upper = whole + whole / 2 + 16 * segment;
-  const vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
+  vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
+  c.expected += vram__report_blas_handles(r, o);
+  c.upper += vram__report_blas_handles(r, o);
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
@@ -45605,7 +45618,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (g->context) {
-    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+    VRAM__TAKE(s->context_held, vram__tensor, 2u * g->context->nin + 1 + g->ninput);
   }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
@@ -49488,7 +49501,9 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
 
 static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
-/* Reducer::rebuild_buckets: the order comes from rank 0. */
+/* Reducer::rebuild_buckets: the order comes from rank 0. The all_reduce of the step before has its
+   bucket until the thread that watches the collectives comes by, every 100 ms
+   (ProcessGroupNCCL.cpp, Watchdog::runLoop): old buckets may be there through this step. */
 static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const uint32_t old = d->nbucket;
@@ -49510,8 +49525,10 @@ static void vram__ddp_rebuild(vram__step *s) {
                     vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
-  for (k = 0; k < old; k++)
+  for (k = 0; k < old; k++) {
+    s->count.extra += vram__block_bytes(vram__slot_at(s, slot[k])->bytes);
     vram__slot_release(s, slot[k]);
+  }
   s->used = used;
   vram__ddp_initialize_buckets(s);
 }
@@ -57068,6 +57085,18 @@ VRAM__FN void vram__ds3_hooks(vram__wrapper *w) {
    KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
+/* What each communicator has for itself: three allocations for each of its channels (the kind that
+   takes most), each a granule of 2 MiB (src/channel.cc: initChannel), and two more. With 64
+   channels 406,847,488 bytes, with 2 16,777,216: NCCL 2.28.9 on an H200. */
+#define VRAM__NCCL_CHANNEL UINT64_C(6291456)
+#define VRAM__NCCL_COMMUNICATOR UINT64_C(4194304)
+
+/* NCCL's kernels, once a process: behind the first communicator, the first collective that sends,
+   and the first send and receive (2.28.9 of PyTorch 2.11 on an H200; older ones were less). */
+#define VRAM__NCCL_KERNELS UINT64_C(178257920)
+#define VRAM__NCCL_KERNELS_COLLECTIVES UINT64_C(195035136)
+#define VRAM__NCCL_KERNELS_PAIRS UINT64_C(65011712)
+
 enum {
   VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
   VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
@@ -57108,6 +57137,7 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   vram_bounds b = {0, 0, 0};
   if (ranks < 2)
     return b;
+  b.upper = l->most * VRAM__NCCL_CHANNEL + VRAM__NCCL_COMMUNICATOR;
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
@@ -57137,6 +57167,31 @@ static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
   return a;
 }
 
+/* What is beside the buffers of communicators of these sizes and uses, from PyTorch 2.11 on. */
+static vram_bounds vram__nccl_beside(const vram_step_options *o, const uint32_t *size,
+                                     const uint8_t *uses, uint32_t n) {
+  const vram__nccl_links *l = vram__nccl_links_of(o->cc);
+  const uint32_t channels = l->pair > l->rings ? l->pair : l->rings;
+  vram_bounds b = {0, 0, 0};
+  vram__device d;
+  uint32_t i, all = 0;
+  vram__device_of(&d, o, o->rules);
+  for (i = 0; i < n; i++)
+    if (size[i] > 1) {
+      all |= uses[i];
+      b.expected += channels * VRAM__NCCL_CHANNEL + VRAM__NCCL_COMMUNICATOR;
+    }
+  if (!all)
+    return b;
+  b.upper = VRAM__NCCL_KERNELS;
+  if (all & VRAM_NCCL_COLLECTIVES)
+    b.upper += VRAM__NCCL_KERNELS_COLLECTIVES;
+  if (all & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS))
+    b.upper += VRAM__NCCL_KERNELS_PAIRS;
+  b.expected = d.rules->since < VRAM_RULES_TORCH_2_11 ? 0 : b.expected + b.upper;
+  return b;
+}
+
 /* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
    are several, the one of the whole world is at least there to ask, and has buffers once it was
    used (barrier, broadcast_object_list). */
@@ -57161,6 +57216,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
     used += size[i] > 1;
     sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
   }
+  sum = vram__nccl_add(sum, vram__nccl_beside(o, size, uses, 6));
   if (used > 1)
     sum.upper = vram__sum_or_overflow(
         sum.upper,

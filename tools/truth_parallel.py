@@ -5,11 +5,14 @@ Each case of TRUTH_DIR/parallel (its README.md says what they are; CASE: its nam
 that say the same: the step's phases of the first, the second and the last step, requested bytes at the end and the most within.
 Prints a line for each strategy: cases, those equal in all of these figures, the largest difference of a figure, that of what is reserved
 at most (mean and largest over the cases), how many of those with a CSV beside them go event by event as measured (allocations, frees,
-sizes, streams, in order; under autocast frees that follow one another in any order), and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated
-2026-11 for the model of these cases, P = 159,925,248 parameters; some model other systems, such as bf16 weights beside fp32 masters); with -v a line for each figure that differs. Modules that are no text are exported to DIR
-(default: build/parallel) by tools/export_torch.py, where PYTHON (default: python3) has PyTorch; texts that are in tests/golden/parallel
-are taken from there.
-Exit status 1: a case that could be run failed, or differs by more than 1 %."""
+sizes, streams, in order; under autocast frees that follow one another in any order), how many have a peak of allocated bytes outside
+of the bounds, and behind them what other programs say (tests/golden/parallel/peers.csv: run or evaluated 2026-11 for the model of these
+cases, P = 159,925,248 parameters; some model other systems, such as bf16 weights beside fp32 masters); with -v a line for each figure
+that differs. Modules that are no text are exported to DIR (default: build/parallel) by tools/export_torch.py, where PYTHON (default:
+python3) has PyTorch; texts that are in tests/golden/parallel are taken from there. Cases with a `device` were run by W processes
+on it (tests/measured/ranks.py).
+Exit status 1: a case that could be run failed, lies outside of the bounds, or differs by more than 1 % (on a device only the bounds count:
+how long a collective has its tensors, time tells)."""
 
 import csv, glob, json, os, re, subprocess, sys, tempfile
 
@@ -382,7 +385,8 @@ def main(argv):
         if verbose and (r.why or r.lines):
             print(f"{case}: {r.why or ''}")
             print("".join("  " + line + "\n" for line in r.lines), end="")
-        failed += ((bool(r.why) and bool(text)) or r.worst > 0.01 or r.outside > 0) + bool(r.event)
+        apart = r.worst > 0.01 and "device" not in d
+        failed += ((bool(r.why) and bool(text)) or apart or r.outside > 0) + bool(r.event)
     print(f"{'strategy':10} {'cases':>5} {'run':>4} {'equal':>5} {'worst':>8} {'reserved, mean':>15} {'worst':>8} {'events':>9} {'outside':>8}")
     passed = 0
     for strategy, rows in table.items():
