@@ -180,8 +180,8 @@ static int convert_rank(job *j, char **text, size_t *len) {
   void *scratch;
   uint64_t need;
   int status;
-  if (j->parallel.tp < 2 && j->parallel.ep < 2)
-    return cmd_bad("nothing is cut by", j->spec, "tp=N or ep=N");
+  if (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2)
+    return cmd_bad("nothing is cut by", j->spec, "tp=N, ep=N or cp=N");
   j->training = NULL;
   status = job_check(j);
   if (status)
