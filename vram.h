@@ -2610,8 +2610,8 @@ typedef struct vram_graph {
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   const vram_node *context; /* context_parallel around the module; NULL: there is none */
-  vram_value *root;     /* the first output: what backward starts from */
-  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_value *root;         /* the first output: what backward starts from */
+  vram_value *inferred;     /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
   struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   struct vram__tp_word *tp_first, *tp_last;         /* names of `tp` lines */
@@ -3483,7 +3483,8 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
    torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
    are cut along the sequence, and attention is that of a ring, as context_parallel has both.
    `local` lies in the caller's memory and points into the whole graph, which must outlive it.
-   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
@@ -5680,8 +5681,8 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
 /* Bytes of memory that vram_graph_write needs. */
 VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g);
 
-/* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes are
-   numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
+/* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes
+   are numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
      VRAM_ERR_MEMORY       scratch is too small; nothing is written
      VRAM_ERR_UNSUPPORTED  a whole training step, or a key with a word that is not known
      VRAM_ERR_WRITE        the sink has ended it */
@@ -14260,12 +14261,12 @@ typedef struct vram__storage {
   uint8_t cat : 4;
   uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
-  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;     /* requires_grad */
-  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13; /* which output of fn */
-  uint32_t block;      /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;    /* requires_grad */
+  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;  /* which output of fn */
+  uint32_t block;     /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -33884,12 +33885,6 @@ VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sd
    each (torch/distributed/tensor/experimental/_context_parallel/_attention.py, whose functions and
    variables the names are) */
 
-/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
-   left out. */
-static int vram__ring_skips(const vram_node *n, int64_t i) {
-  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
-}
-
 /* The halves of what the first of two chunks, or the second, is taken of: of load balancing. */
 static int vram__ring_halves(const vram_node *n, int64_t i) {
   return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
@@ -33938,6 +33933,12 @@ static uint64_t vram__flops_ring_attention(const vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* ---- pieces ---- */
+
+/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
+   left out. */
+static int vram__ring_skips(const vram_node *n, int64_t i) {
+  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
+}
 
 /* x, in its own storage, with these dims: nothing inside has a history. */
 static vram__tensor vram__ring_view(vram__step *s, vram__tensor x, const vram_dims *d,
@@ -41474,8 +41475,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
-                                !vram__value_is_flight(v)))
+    if (v->last != n->index ||
+        (s->outside && (!v->node || v->node->index + 1 < s->outside) && !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
@@ -45531,7 +45532,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (g->context) {
-    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+    VRAM__TAKE(s->context_held, vram__tensor, UINT64_C(2) * g->context->nin + 1 + g->ninput);
   }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
