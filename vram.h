@@ -2411,8 +2411,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
   X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
-  X(loss_parallel) X(moe) X(custom)
+  X(from_local) X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) \
+  X(embedding_shard) X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -8986,6 +8986,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u      /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
+#define VRAM__DTENSOR 32u       /* value: of a module whose tensors are DTensors */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -10810,6 +10811,19 @@ static int vram__node_takes(vram_graph *g, const vram_node *n) {
   return 1;
 }
 
+/* What is made of a DTensor is one, up to where it goes to another layout or back to a tensor. */
+static void vram__node_dtensor(vram_node *n) {
+  uint8_t is = n->op == VRAM_OP_from_local;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    is |= n->in[i]->flags & VRAM__DTENSOR;
+  if (n->op == VRAM_OP_linear || n->op == VRAM_OP_all_gather || n->op == VRAM_OP_all_reduce ||
+      n->op == VRAM_OP_reduce_scatter || n->op == VRAM_OP_shard || n->op == VRAM_OP_wait)
+    return;
+  for (i = 0; is && i < n->nout; i++)
+    n->out[i].flags |= VRAM__DTENSOR;
+}
+
 static int vram__node_infer(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (!vram__op_at(n->op)->shape(g, n))
@@ -10819,6 +10833,8 @@ static int vram__node_infer(vram_graph *g, vram_node *n) {
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
+  if (g->is_cut)
+    vram__node_dtensor(n);
   return vram__node_takes(g, n);
 }
 
@@ -36981,6 +36997,11 @@ static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
   return vram__collective_ranks(g, n) && vram__shape_same(g, n);
 }
 
+static int vram__shape_from_local(vram_graph *g, vram_node *n) {
+  g->is_cut = 1;
+  return vram__shape_same(g, n);
+}
+
 /* All shards one behind the other; whole: how many there are, where they are not equal. */
 static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -37188,6 +37209,11 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
+}
+
+/* DTensor.from_local of this rank's part. */
+static void vram__backward_from_local(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -37424,6 +37450,7 @@ VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_redu
          0, "ranks!");
 VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
          "ranks!");
+VRAM__OP(from_local, "", 1, 1, from_local, SAME, none, replicate, from_local, none, NONE, 0, 0, "");
 VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
@@ -40284,14 +40311,21 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* Is what the record gave a DTensor? What a layer gathers goes on as a tensor. */
+static int vram__record_is_dtensor(const vram__grad_fn *f) {
+  if (f->kind == VRAM_OP_all_gather)
+    return VRAM__INT(f->node, gradient, 0) != VRAM__WORD("replicated");
+  if (f->kind == VRAM_OP_replicate)
+    return 1;
+  return f->kind < VRAM_OP_COUNT && f->node && (f->node->out[0].flags & VRAM__DTENSOR);
+}
+
 /* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
 static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
   const vram__tensor *at = vram__edge_end(s, e);
-  uint32_t kind;
   if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
     return;
-  kind = vram__grad_fn_at(s, e.fn)->kind;
-  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+  if (vram__record_is_dtensor(vram__grad_fn_at(s, e.fn)))
     vram__slot_at(s, at->st)->shown = 1;
 }
 
@@ -46511,6 +46545,8 @@ typedef struct vram__rank_value {
   vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
   vram__span whole_of; /* for the nodes of this module */
+  vram_value *local;   /* as a DTensor, for the nodes of this module */
+  vram__span local_of;
   uint8_t cut;         /* 1 + the axis; 0: all of it */
   uint8_t experts;     /* rows of this rank's experts, from all ranks */
   uint8_t is_sequence; /* a part of the sequence, not of heads or features */
@@ -46543,6 +46579,7 @@ VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const v
                                                 uint32_t style, vram__span *module);
 
 /* cut_output.c */
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module);
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
@@ -46788,7 +46825,7 @@ VRAM__FN int vram__plan_begin(vram__rank_cut *c) {
 /* >>parallel/cut_output    what a module gives is laid out anew where it returns */
 
 /* Is the node one of the module's? */
-static int vram__output_is_inside(const vram_node *n, vram__span module) {
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module) {
   const vram__span name = vram__node_label(n);
   return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
          vram__text_equal(name.text, module.text, module.len);
@@ -46982,7 +47019,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.nin = 1;
   r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS) && op != VRAM_OP_from_local)
     vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
@@ -47135,7 +47172,7 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
-/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+/* Does node n read a part of a sequence? */
 static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   uint32_t i;
   for (i = 0; i < n->nin; i++)
@@ -47144,40 +47181,92 @@ static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   return 0;
 }
 
-/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
-   on a part of a sequence. */
-static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
+/* The norm that is written out around node n: lines of one module, a reciprocal root and weights
+   among them. Of no length: there is none. */
+static vram__span vram__rank_norm_around(const vram_node *n) {
   const vram__span label = vram__node_label(n);
-  const vram_node *m;
-  uint32_t module = label.len;
-  int norm = 0, part = 0;
-  while (module && label.text[module - 1] != '.')
-    module--;
-  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
+  const vram_node *m = n, *before;
+  uint32_t len = label.len;
+  int norm = 0, weights = 0;
+  while (len && label.text[len - 1] != '.')
+    len--;
+  for (before = n; len && before && before->round == n->round; before = vram__node_before(m)) {
+    const vram__span other = vram__node_label(before);
+    if (before->op < VRAM_OP_COUNT &&
+        (other.len <= len || !vram__text_equal(other.text, label.text, len)))
+      break;
+    m = before;
+  }
+  for (; len && m && m->round == n->round; m = m->next) {
     const vram__span other = vram__node_label(m);
     if (m->op >= VRAM_OP_COUNT)
       continue;
-    if (m->round != n->round || other.len <= module ||
-        !vram__text_equal(other.text, label.text, module))
+    if (other.len <= len || !vram__text_equal(other.text, label.text, len))
       break;
     norm |= m->op == VRAM_OP_rsqrt;
-    part |= vram__rank_reads_part(c, m);
+    weights |= m->op == VRAM_OP_parameter;
   }
-  return norm && part;
+  return vram__span_of(label.text, label.text + (norm && weights ? len - 1 : 0));
 }
 
-/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
- */
-static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
-  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
-  vram__span module;
-  if (!norm && n->op != VRAM_OP_parameter)
-    return 0;
+/* The SequenceParallel module around node n: a `sequence` line, or a norm that the usual plan
+   takes. Of no length: there is none. */
+static vram__span vram__rank_sequence(const vram__rank_cut *c, const vram_node *n) {
+  vram__span module = vram__span_of("", "");
   if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
-    return 1;
-  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return module;
+  module.len = 0;
+  return c->p->sp && c->p->ep <= 1 && c->is_usual ? vram__rank_norm_around(n) : module;
+}
+
+/* Are these the weights of a norm on a part of the sequence? */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const vram_node *m;
+  vram__span module;
+  if (n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    return c->p->ep <= 1 && ((c->p->sp && c->is_usual && vram__rank_reads_part(c, n)) ||
+                             (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module)));
+  if (n->op != VRAM_OP_parameter)
     return 0;
-  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+  module = vram__rank_sequence(c, n);
+  for (m = vram__node_before(n); module.len && m; m = vram__node_before(m))
+    if (m->op < VRAM_OP_COUNT) {
+      if (!vram__output_is_inside(m, module))
+        break;
+      if (vram__rank_reads_part(c, m))
+        return 1;
+    }
+  return 0;
+}
+
+/* What node n reads of x where a SequenceParallel module is written out around it; NULL: nothing
+   else than it has, or an error. */
+static vram_value *vram__rank_from_local(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own;
+  vram__span module;
+  vram_node *y;
+  if (!v->is_sequence || n->nparam)
+    return NULL;
+  module = vram__rank_sequence(c, n);
+  if (!module.len || (x->node && vram__output_is_inside(x->node, module)))
+    return NULL;
+  if (v->local && v->local_of.len == module.len &&
+      vram__text_equal(v->local_of.text, module.text, module.len))
+    return v->local;
+  own = vram__rank_own(c, n, x);
+  if (!own)
+    return NULL;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  c->name = module;
+  y = vram__rank_collective(c, n, VRAM_OP_from_local, own, ".from_local");
+  v->local = y ? y->out : NULL;
+  v->local_of = module;
+  return v->local;
 }
 
 /* Has n the weights of a node that has a part of them here? */
@@ -47201,10 +47290,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     in[i] = vram__rank_prepared(c, n, n->in[i]);
     if (in[i])
       continue;
-    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
+    sequence |= v->is_sequence;
+    in[i] = c->g->error.code ? NULL : vram__rank_from_local(c, n, n->in[i]);
+    if (!in[i])
+      in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
-    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
@@ -47355,18 +47446,14 @@ static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x) {
   const vram__rank_value *v = c->value + x->index;
-  vram__span module, made;
+  vram__span module;
   const vram__tp_word *w =
       c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
   int8_t said;
   if (!w)
     return NULL;
-  if (x->node) {
-    made = vram__node_label(x->node);
-    if (made.len > module.len && made.text[module.len] == '.' &&
-        vram__text_equal(made.text, module.text, module.len))
-      return NULL; /* the module's own */
-  }
+  if (x->node && vram__output_is_inside(x->node, module))
+    return NULL; /* the module's own */
   said = VRAM__LAYOUT_REPLICATE;
   if (w->input != VRAM__LAYOUT_UNSAID)
     said = w->input;

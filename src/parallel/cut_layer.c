@@ -112,18 +112,14 @@ static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x) {
   const vram__rank_value *v = c->value + x->index;
-  vram__span module, made;
+  vram__span module;
   const vram__tp_word *w =
       c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
   int8_t said;
   if (!w)
     return NULL;
-  if (x->node) {
-    made = vram__node_label(x->node);
-    if (made.len > module.len && made.text[module.len] == '.' &&
-        vram__text_equal(made.text, module.text, module.len))
-      return NULL; /* the module's own */
-  }
+  if (x->node && vram__output_is_inside(x->node, module))
+    return NULL; /* the module's own */
   said = VRAM__LAYOUT_REPLICATE;
   if (w->input != VRAM__LAYOUT_UNSAID)
     said = w->input;
