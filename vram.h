@@ -42319,6 +42319,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       continue;
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
+    if (!p->is_dtensor) /* a module that is not cut keeps it */
+      continue;
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
@@ -47008,7 +47010,8 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
-  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
+  const int is_of_node = c->name.len != 0;
+  const vram__span of = is_of_node ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
@@ -47037,7 +47040,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
       return NULL;
   }
   y->line = n->line;
-  y->round = x->node ? x->node->round : NULL;
+  y->round = is_of_node ? n->round : x->node ? x->node->round : NULL;
   return y;
 }
 
@@ -47588,16 +47591,14 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
   return y != NULL;
 }
 
-/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
-   not cut. */
-static int vram__rank_untie(vram__rank_cut *c) {
+/* Each module registers a parameter of its own, also where both had one before. */
+static void vram__rank_untie(vram__rank_cut *c) {
   const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
   const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
-  if (!of)
-    return 1;
+  if (!lender)
+    return;
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
-  return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
 static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
@@ -47610,8 +47611,7 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram_
   if (!part)
     return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
   vram__rank_keys(c, n);
-  if (!vram__rank_untie(c))
-    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_untie(c);
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
   vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);

@@ -156,7 +156,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 
 # options of what cuts the model; the others are the wrapper's
 CUTS = {
-    "tp": ("sp", "loss_parallel"),
+    "tp": ("sp", "loss_parallel", "plan"),
     "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
     "cp": (),
     "ep": (),

@@ -254,16 +254,14 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
   return y != NULL;
 }
 
-/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
-   not cut. */
-static int vram__rank_untie(vram__rank_cut *c) {
+/* Each module registers a parameter of its own, also where both had one before. */
+static void vram__rank_untie(vram__rank_cut *c) {
   const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
   const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
-  if (!of)
-    return 1;
+  if (!lender)
+    return;
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
-  return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
 static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
@@ -276,8 +274,7 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram_
   if (!part)
     return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
   vram__rank_keys(c, n);
-  if (!vram__rank_untie(c))
-    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_untie(c);
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
   vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);

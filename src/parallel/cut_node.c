@@ -116,7 +116,8 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
-  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
+  const int is_of_node = c->name.len != 0;
+  const vram__span of = is_of_node ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
@@ -145,7 +146,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
       return NULL;
   }
   y->line = n->line;
-  y->round = x->node ? x->node->round : NULL;
+  y->round = is_of_node ? n->round : x->node ? x->node->round : NULL;
   return y;
 }
 
