@@ -2405,14 +2405,15 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
-  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
-  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
-  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(from_local) X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) \
-  X(embedding_shard) X(loss_parallel) X(moe) X(custom)
+  X(scaled_dot_product_attention) X(ring_attention) X(context_parallel) X(multi_head_attention) \
+  X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
+  X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(from_local) X(all_gather) \
+  X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2450,7 +2451,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)    \
+  X(rank, I) X(rotate, W) X(load_balance, B)
 
 /* clang-format on */
 
@@ -2608,6 +2610,7 @@ typedef struct vram_graph {
   uint8_t autocast;     /* of new nodes */
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
+  const vram_node *context; /* context_parallel around the module; NULL: there is none */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
@@ -3407,7 +3410,10 @@ typedef struct vram_parallel {
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
   vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
                                 the text */
+  /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
+  uint8_t alltoall, enable_load_balance;
   /* pipelines */
+  uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
   uint32_t microbatches;
   uint32_t stages;    /* of this rank; 0: as the schedule has it */
@@ -3475,9 +3481,10 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
 
 /* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
    rank's part of their weights, and collectives stand between them, as
-   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
-   the whole graph, which must outlive it. Nothing is NULL but err.
-     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
+   are cut along the sequence, and attention is that of a ring, as context_parallel has both.
+   `local` lies in the caller's memory and points into the whole graph, which must outlive it.
+   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
@@ -3486,24 +3493,25 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 typedef struct vram_rank_class {
   uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
   uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks;    /* how many, in all copies and along cp */
+  uint64_t ranks;    /* how many, in all copies */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
 
-/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
-   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
-   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
-   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+/* Classes of what is cut, in the order of their ranks: the stages, in each the ranks along cp, and
+   in each of these the ranks along tp that have different parts. Of each one stands for all that
+   lie at the same place of pp, cp and tp. At most cap are written to list, which may be NULL where
+   cap is 0; *count becomes how many there are. VRAM_ERR_MEMORY: scratch is too small;
+   VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
-   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
-   (ZeroRedundancyOptimizer), the same (all others). */
+/* Classes of the ranks at the place of pp, cp and tp that p->rank has, by what the wrapper gives
+   each of the parameters of g, which is the graph of that place: rows (fully_shard), whole
+   parameters (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count);
@@ -3523,7 +3531,11 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
   X(RECV_F) /* its inputs are to be received, */                                                   \
   X(RECV_B) /* the gradients of its outputs */                                                     \
   X(WAIT_F) /* until what was sent is received */                                                  \
-  X(WAIT_B)
+  X(WAIT_B)                                                                                        \
+  X(UNSHARD)     /* fully_shard gathers the stage's parameters, */                                 \
+  X(RESHARD)     /* lets go of them, */                                                            \
+  X(REDUCE_GRAD) /* and reduces its gradients */                                                   \
+  X(WAIT_REDUCE_GRAD)
 
 typedef enum vram_stage_action_kind {
 #define VRAM__X(id) VRAM_STAGE_##id,
@@ -3543,7 +3555,8 @@ VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
 /* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
    p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
    where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
-   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   receive and wait: they do so around each forward and backward. Those of fully_shard are there
+   where p->wrapper is it. What PyTorch refuses is
    VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
    */
 VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,
@@ -14261,14 +14274,14 @@ typedef struct vram__storage {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat;
+  uint8_t cat : 4;
+  uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
   uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
   uint8_t req : 1;     /* requires_grad */
   uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13;   /* which output of fn */
-  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13; /* which output of fn */
   uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
@@ -14279,7 +14292,7 @@ typedef struct vram__storage {
 } vram__storage;
 
 #define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
-#define VRAM__STREAMS 8          /* of a device that a step may use */
+#define VRAM__STREAMS 16         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -14661,6 +14674,8 @@ struct vram__step {
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
+  vram__tensor *context_held; /* what context_parallel's frame holds until behind backward */
+  uint32_t ncontext;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -14687,7 +14702,8 @@ struct vram__step {
 struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
-  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t *gradient;   /* blocks of the leaves' gradients, */
+  uint32_t *input;      /* and of inputs that each step has anew */
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
@@ -14709,8 +14725,8 @@ enum {
   VRAM__TAPE_PHASE,
   VRAM__TAPE_BRIEF,      /* taken and given back at once */
   VRAM__TAPE_SEARCH,     /* the same in the first step only */
-  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
-  VRAM__TAPE_BITS = 6    /* then the value */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then four of the stream, */
+  VRAM__TAPE_BITS = 7    /* then the value */
 };
 
 /* versions.c */
@@ -15257,6 +15273,17 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
   }
 }
 
+/* Ranks of the wrapper, without copies: those of a context share gradients as others do
+   (torchtitan's mesh dim dp_shard_cp), and this rank's place among them. */
+static inline uint32_t vram__wrapper_ranks(const vram_parallel *p) {
+  return (p->dp ? p->dp : 1) * (p->cp ? p->cp : 1);
+}
+
+static inline uint32_t vram__wrapper_rank(const vram_parallel *p) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  return at.dp * (p->cp ? p->cp : 1) + at.cp;
+}
+
 /* bytes * (n - 1) / n */
 static inline uint64_t vram__of_others(uint64_t bytes, uint64_t n) {
   return n ? bytes - bytes / n - (bytes % n != 0) : bytes;
@@ -15789,7 +15816,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
-  st->cat = s->cat;
+  st->cat = s->cat & 15u;
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
@@ -18300,6 +18327,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n);
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
 
@@ -18351,6 +18379,18 @@ typedef struct vram__sdpa {
   int causal, gqa;
   int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
 } vram__sdpa;
+
+/* What a fused kernel makes: softmax_lse of so many rows for each head, and the random state. */
+typedef struct vram__sdpa_made {
+  vram__tensor y, lse, rest[2];
+  int64_t rows;
+} vram__sdpa_made;
+
+/* What its backward has: the gradient of y, and what was saved. */
+typedef struct vram__sdpa_saved {
+  vram__tensor g, k, q, v, lse, y;
+  int dropout; /* of memory-efficient attention */
+} vram__sdpa_saved;
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
@@ -18521,11 +18561,28 @@ VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p);
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p);
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f);
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p);
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
+
+/* context_parallel.c */
+VRAM__FN void vram__context_enter(vram__step *s);
+VRAM__FN void vram__context_leave(vram__step *s);
+VRAM__FN void vram__context_inputs(vram__step *s);
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
@@ -32850,7 +32907,7 @@ static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, con
 }
 
 /* attention.cpp, validate_sdpa_input */
-static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
@@ -33119,6 +33176,20 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
   vram__save_tensor(s, f, p->in[2]);
 }
 
+/* What was saved, behind a mask. */
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  vram__sdpa_saved x;
+  x.g = VRAM__SLOTS(f)[0].g;
+  x.k = saved[0];
+  x.q = saved[1];
+  x.v = saved[2];
+  x.lse = saved[3];
+  x.y = saved[4];
+  x.dropout = (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0;
+  return x;
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   const int math = s->device.rules->attention.math;
@@ -33213,40 +33284,22 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
   return mask;
 }
 
-/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+/* attention.cu, _efficient_attention_forward */
+static void vram__efficient_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                    vram__sdpa_made *m) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const vram_dtype dt = p->in[0].dt;
-  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
-  vram__grad_fn *f;
-  if (p->in[3].d)
-    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  vram__tensor sums = vram__tensor_none();
   if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
-    seed = vram__tensor_raw(s, 8);
-    offset = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 8);
+    m->rest[1] = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
-  if (f)
-    lse =
-        vram__tensor_raw(s, vram__product4_or_overflow(
-                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
+  m->y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), p->in[0].dt);
+  m->rows = vram__round_up(z.sq, s->device.rules->efficient.lse);
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, m->rows));
+  if (vram__is_half(p->in[0].dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
-  if (f) {
-    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
   vram__tensor_release(s, sums);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
 }
 
 /* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
@@ -33332,27 +33385,30 @@ static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *
   return delta;
 }
 
-/* attention_backward.cu, _efficient_attention_backward */
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+/* attention_backward.cu, _efficient_attention_backward. mask: of its gradient, or NULL */
+static void vram__efficient_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *mask,
+                                     vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int half = vram__is_half(q.dt);
-  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
-               workspace;
+  vram__tensor g_copy = vram__attention_bshd_copy(s, x->g), spread[2], delta, workspace;
   to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
   to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
   vram__attention_spread_heads(s, &z, q.dt, spread);
-  if (f->nin > 3 && vram__input_wanted(f, 3))
-    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  if (mask)
+    *mask = vram__efficient_mask_gradient(s, &z, q.dt);
   delta = vram__efficient_delta(s, &z, half);
-  workspace = vram__tensor_raw(
-      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  workspace = vram__tensor_raw(s, vram__efficient_workspace(s, &z, half, x->dropout));
   vram__tensor_release(s, delta);
   vram__tensor_release(s, workspace);
   vram__attention_sum_heads(s, &z, k, v, spread);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__efficient_backward(s, &x, f->nin > 3 && vram__input_wanted(f, 3) ? to + 3 : NULL, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -33418,7 +33474,7 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
 }
 
 /* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
-static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p) {
   const int64_t d = p->in[0].d->v[3];
   int64_t pad[2];
   uint32_t i;
@@ -33429,54 +33485,34 @@ static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
 }
 
 /* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
-  const int64_t width = p->in[0].d->v[3];
-  vram__sdpa_size z;
-  vram__grad_fn *f;
-  vram__tensor y, lse, partial[2], rng, unused;
-  vram__flash_pad(s, p);
-  z = vram__sdpa_sizes(p);
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
-  y = vram__tensor_empty(s,
-                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
-                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
-                             : vram__attention_like_bshd(s, p->in[0].d),
-                         p->in[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+static void vram__flash_forward(vram__step *s, const vram__sdpa *p, vram__sdpa_made *m) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  vram__tensor partial[2];
+  m->y = vram__tensor_empty(s,
+                            vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                                ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                                : vram__attention_like_bshd(s, p->in[0].d),
+                            p->in[0].dt);
+  m->rows = z.sq;
+  m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = unused = vram__tensor_none();
   if (s->device.rules->attention.flash_seed) {
-    rng = vram__tensor_raw(s, 16);
-    unused = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 16);
+    m->rest[1] = vram__tensor_raw(s, 8);
     if (p->dropout_p)
-      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
-  }
-  if (f) {
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, rng);
-    vram__save_tensor(s, f, unused);
+      vram__tensor_replace(s, &m->rest[0], vram__tensor_raw(s, 16));
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, unused);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (width != z.d)
-    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
-  return y;
 }
 
 /* flash_api.cpp, mha_bwd */
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
+static void vram__flash_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
-  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
-                     y_copy = vram__attention_bshd_copy(s, y);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, x->g),
+                     y_copy = vram__attention_bshd_copy(s, x->y);
   vram__tensor delta, query_sums, spread[2];
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
@@ -33490,6 +33526,11 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, delta);
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__flash_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -33514,33 +33555,21 @@ static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *
   return vram__dims_in(s, 4, size, stride);
 }
 
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+static void vram__cudnn_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                vram__sdpa_made *m) {
   const vram_dims *q = p->in[0].d;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
-  if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
+  m->rest[0] = vram__tensor_raw(s, 8);
+  m->rest[1] = vram__tensor_raw(s, 8);
+  m->y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  m->rows = q->v[2];
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
 }
 
 /* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
    rows are what it needs at least; the upper bound has room for the other gradients, too. */
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g,
-                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+static void vram__cudnn_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor g = x->g, k = x->k, q = x->q, v = x->v;
   vram__tensor g_copy = vram__tensor_none(), workspace;
   to[0] = vram__pointwise_empty1(s, q);
   to[1] = vram__pointwise_empty1(s, k);
@@ -33552,7 +33581,77 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
   vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
   vram__tensor_release(s, workspace);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__cudnn_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- one of the three ---- */
+
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m) {
+  m->y = m->lse = m->rest[0] = m->rest[1] = vram__tensor_none();
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_forward(s, p, m);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_forward(s, p, wants_lse, m);
+  else
+    vram__cudnn_forward(s, p, wants_lse, m);
+}
+
+/* In the order of the arguments' names: flash attention's are rng_state and unused, the others'
+   philox_offset and philox_seed. */
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m) {
+  const int flash = backend == VRAM__SDPA_FLASH;
+  if (backend == VRAM__SDPA_EFFICIENT && p->dropout_p)
+    f->aux |= VRAM__SDPA_SAVED_DROPOUT;
+  vram__sdpa_save(s, f, p);
+  vram__save_tensor(s, f, m->lse);
+  vram__save_tensor(s, f, m->y);
+  vram__save_tensor(s, f, m->rest[!flash]);
+  vram__save_tensor(s, f, m->rest[flash]);
+}
+
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to) {
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_backward(s, x, to);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_backward(s, x, NULL, to);
+  else
+    vram__cudnn_backward(s, x, to);
+}
+
+/* Takes what it makes other inputs of: a mask that is expanded, heads of another width. */
+static vram__tensor vram__sdpa_fused(vram__step *s, vram__sdpa *p, int backend) {
+  const uint32_t kind = backend == VRAM__SDPA_FLASH       ? VRAM__K_sdpa_flash
+                        : backend == VRAM__SDPA_EFFICIENT ? VRAM__K_sdpa_efficient
+                                                          : VRAM__K_sdpa_cudnn;
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_made m;
+  vram__grad_fn *f;
+  vram__sdpa_size z;
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  if (backend == VRAM__SDPA_EFFICIENT && p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, kind, p->in, backend == VRAM__SDPA_EFFICIENT && p->in[3].d ? 4 : 3, 1,
+                        8);
+  vram__sdpa_fused_forward(s, p, backend, f != NULL, &m);
+  if (f)
+    vram__sdpa_fused_save(s, f, p, backend, &m);
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (width != z.d)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  return m.y;
 }
 
 /* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
@@ -33719,7 +33818,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
 }
 
 /* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
-static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   if (p->backend == VRAM__SDPA_NONE)
     return vram__sdpa_select(s, p);
   if (vram__sdpa_can_use(s, p, p->backend))
@@ -33727,19 +33826,6 @@ static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                     "this attention backend does not take these tensors");
   return VRAM__SDPA_MATH;
-}
-
-static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
-  switch (backend) {
-  case VRAM__SDPA_CUDNN:
-    return vram__sdpa_cudnn(s, p);
-  case VRAM__SDPA_FLASH:
-    return vram__sdpa_flash(s, p);
-  case VRAM__SDPA_EFFICIENT:
-    return vram__sdpa_efficient(s, p);
-  default:
-    return vram__sdpa_math(s, p);
-  }
 }
 
 /* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
@@ -33756,7 +33842,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   backend = vram__sdpa_backend(s, p);
   if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
     vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
-  y = vram__sdpa_run(s, p, backend);
+  y = backend == VRAM__SDPA_MATH ? vram__sdpa_math(s, p) : vram__sdpa_fused(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 4; i-- > 0;)
@@ -33764,30 +33850,37 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   return y;
 }
 
-static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+/* What the node's line asks for, of these inputs. */
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p) {
   const int64_t word = VRAM__INT(n, backend, 0);
-  vram__sdpa p;
-  vram__tensor held[4];
   uint32_t i;
-  p.in[3] = vram__tensor_none();
-  p.dropout_p = VRAM__INT(n, dropout_p, 0);
-  p.causal = VRAM__INT(n, is_causal, 0) != 0;
-  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
-  if (p.gqa && !s->device.rules->attention.gqa) {
+  p->in[3] = vram__tensor_none();
+  p->dropout_p = VRAM__INT(n, dropout_p, 0);
+  p->causal = VRAM__INT(n, is_causal, 0) != 0;
+  p->gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p->gqa && !s->device.rules->attention.gqa) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
     s->problem_node = n;
   }
-  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                                : VRAM__SDPA_NONE;
-  for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    p.in[i] = vram__autocast_low(s, x[i]);
+  p->backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+               : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                 : VRAM__SDPA_NONE;
+  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+    p->in[i] = vram__autocast_low(s, x[i]);
+}
+
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__sdpa p;
+  vram__tensor held[4]; /* by autocast, which holds all arguments */
+  uint32_t i;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < n->nin; i++)
     held[i] = vram__tensor_retain(s, p.in[i]);
-  }
   if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
     y[0] = vram__torch_sdpa(s, &p);
   else {
@@ -33803,6 +33896,616 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/ring_attention    scaled_dot_product_attention of ranks that have a part of the sequence
+   each (torch/distributed/tensor/experimental/_context_parallel/_attention.py, whose functions and
+   variables the names are) */
+
+/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
+   left out. */
+static int vram__ring_skips(const vram_node *n, int64_t i) {
+  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
+}
+
+/* The halves of what the first of two chunks, or the second, is taken of: of load balancing. */
+static int vram__ring_halves(const vram_node *n, int64_t i) {
+  return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
+}
+
+enum {
+  VRAM__RING_BYTES = 8192, /* of the step's scratch, for one */
+  VRAM__RING_MOST = 4096   /* ranks, of which each has a round */
+};
+
+static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
+                rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
+  const int causal = VRAM__INT(n, is_causal, 0) != 0;
+  if (ranks < 1 || ranks > VRAM__RING_MOST || rank < 0 || rank >= ranks)
+    return vram__node_error(g, n, "a ring of 1 to 4096 ranks, and rank is one of them");
+  if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
+    return vram__node_error(g, n, "rotate must be allgather or alltoall");
+  if (n->in[0]->d->ndim != 4)
+    return vram__node_error(g, n, "query, key and value [batch, heads, sequence, width]");
+  if (!vram__shape_sdpa(g, n))
+    return 0;
+  if (causal && n->in[0]->d->v[2] != n->in[1]->d->v[2])
+    return vram__node_error(g, n, "is_causal requires the same query and context sequence lengths");
+  if (!causal && VRAM__INT(n, load_balance, 0))
+    return vram__node_error(g, n,
+                            "Load balancing requires `is_causal=True`. (enable_load_balance=0 "
+                            "leaves it out)");
+  if (VRAM__INT(n, load_balance, 0) && n->in[0]->d->v[2] % 2)
+    return vram__node_error(g, n, "load balancing of rows that 2 does not divide");
+  g->extra += VRAM__RING_BYTES;
+  return 1;
+}
+
+static uint64_t vram__flops_ring_attention(const vram_node *n) {
+  const uint64_t each = vram__flops_sdpa(n);
+  uint64_t sum = 0;
+  int64_t i;
+  if (VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0))
+    return vram__product_or_overflow(each, (uint64_t)VRAM__INT(n, rank, 0) + 1);
+  i = VRAM__INT(n, ranks, 1) - 1;
+  sum = vram__product_or_overflow(vram__ring_halves(n, 1) ? each / 2 : each, (uint64_t)i);
+  return vram__sum_or_overflow(each, sum);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* ---- pieces ---- */
+
+/* x, in its own storage, with these dims: nothing inside has a history. */
+static vram__tensor vram__ring_view(vram__step *s, vram__tensor x, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor y = vram__tensor_retain(s, x);
+  y.d = d;
+  y.dt = dt;
+  return y;
+}
+
+/* x.chunk(2, dim=2)[i] */
+static vram__tensor vram__ring_half(vram__step *s, vram__tensor x) {
+  int64_t size[4];
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    size[i] = i == 2 ? x.d->v[2] / 2 : x.d->v[i];
+  return vram__ring_view(s, x, vram__dims_in(s, 4, size, VRAM__STRIDE(x.d)), x.dt);
+}
+
+/* torch.cat of both chunks of x, of which one may be another tensor */
+static vram__tensor vram__ring_cat(vram__step *s, vram__tensor x, const vram_dims *other) {
+  const vram__tensor half = vram__ring_half(s, x);
+  const int cl = vram__suggests_cl(half.d) && (!other || vram__suggests_cl(other));
+  const vram__tensor y =
+      vram__tensor_empty(s, vram__cat_dims(s, vram__dims_contiguous(s, x.d), cl), x.dt);
+  vram__tensor_release(s, half);
+  return y;
+}
+
+/* _create_rotater: what is rotated from rank to rank. */
+typedef struct vram__rotater {
+  vram__tensor buffer; /* that came last, or all that were gathered */
+  vram__tensor flight; /* what a collective reads until the next one is waited for */
+  int gathers;
+} vram__rotater;
+
+/* exchange_buffers; what is exchanged stays the caller's. */
+static void vram__rotater_exchange(vram__step *s, vram__rotater *r, vram__tensor x, int64_t ranks) {
+  const uint64_t bytes = vram__dims_bytes_of(x.d, x.dt);
+  if (r->gathers && r->buffer.st)
+    return;
+  r->flight = vram__tensor_retain(s, x);
+  if (r->gathers) {
+    const uint64_t all = vram__product_or_overflow(bytes, (uint64_t)ranks);
+    r->buffer = vram__tensor_raw(s, all);
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, all, (uint64_t)ranks);
+    return;
+  }
+  vram__tensor_replace(s, &r->buffer, vram__tensor_empty(s, x.d, x.dt));
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_TO_ALL, bytes, 0); /* all of it to one other */
+}
+
+/* next_buffer */
+static vram__tensor vram__rotater_next(vram__step *s, vram__rotater *r) {
+  vram__tensor_replace(s, &r->flight, vram__tensor_none());
+  return vram__tensor_retain(s, r->buffer);
+}
+
+/* torch.cat([key.flatten(), value.flatten()]) */
+static vram__tensor vram__ring_flat(vram__step *s, vram__tensor key, vram__tensor value) {
+  const vram__tensor a = vram__tensor_contiguous(s, key), b = vram__tensor_contiguous(s, value);
+  const int64_t size = (int64_t)(key.d->numel + value.d->numel);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_in(s, 1, &size, NULL), key.dt);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  return y;
+}
+
+/* ---- forward ---- */
+
+/* _SDPAMerger */
+typedef struct vram__merger {
+  vram__tensor out, lse;
+} vram__merger;
+
+/* PyTorch's words on what does not broadcast. */
+static int vram__ring_lengths(vram__step *s, int64_t a, int64_t b) {
+  static const char what[] = "of memory-efficient attention logsumexp has rows in multiples of 32: "
+                             "The size of tensor a must match the size of tensor b at "
+                             "non-singleton dimension 2";
+  if (a != b && a != 1 && b != 1)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, what);
+  return !s->failed;
+}
+
+/* _merge_one, behind the first. Takes neither. */
+static void vram__merger_add(vram__step *s, vram__merger *m, vram__tensor block_out,
+                             vram__tensor block_lse, int partial) {
+  vram__tensor lse = partial ? vram__ring_half(s, m->lse) : vram__tensor_retain(s, m->lse),
+               out = partial ? vram__ring_half(s, m->out) : vram__tensor_retain(s, m->out), a, b;
+  if (vram__ring_lengths(s, block_lse.d->v[2], lse.d->v[2]) &&
+      vram__ring_lengths(s, lse.d->v[2], out.d->v[2])) {
+    /* out - sigmoid(block_lse - lse) * (out - block_out) */
+    a = vram__pointwise_empty2(s, block_lse, lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    b = vram__pointwise_empty2(s, out, block_out);
+    vram__tensor_replace(s, &a, vram__pointwise_empty2(s, a, b));
+    vram__tensor_release(s, b);
+    vram__tensor_replace(s, &out, vram__pointwise_empty2(s, out, a));
+    vram__tensor_release(s, a);
+    /* lse - logsigmoid(lse - block_lse) */
+    a = vram__pointwise_empty2(s, lse, block_lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    vram__tensor_replace(s, &lse, vram__pointwise_empty2(s, lse, a));
+    vram__tensor_release(s, a);
+    vram__tensor_replace(s, &m->lse,
+                         partial ? vram__ring_cat(s, m->lse, lse.d) : vram__tensor_retain(s, lse));
+    vram__tensor_replace(s, &m->out,
+                         partial ? vram__ring_cat(s, m->out, out.d) : vram__tensor_retain(s, out));
+  }
+  vram__tensor_release(s, lse);
+  vram__tensor_release(s, out);
+}
+
+static void vram__merger_step(vram__step *s, vram__merger *m, const vram__sdpa_made *made,
+                              int partial) {
+  const vram__tensor out = vram__tensor_to(s, made->y, VRAM_F32);
+  if (m->out.d)
+    vram__merger_add(s, m, out, made->lse, partial);
+  else {
+    m->out = vram__tensor_retain(s, out);
+    m->lse = vram__tensor_retain(s, made->lse);
+  }
+  vram__tensor_release(s, out);
+}
+
+static void vram__ring_release(vram__step *s, vram__tensor *t, uint32_t n) {
+  while (n--) {
+    vram__tensor_release(s, *t);
+    *t++ = vram__tensor_none();
+  }
+}
+
+/* Variables of _templated_ring_attention. */
+typedef struct vram__ring {
+  vram__tensor key, value, next_kv;
+  vram__tensor q, k, v;
+  vram__rotater rotater;
+} vram__ring;
+
+static void vram__ring_begin(vram__step *s, vram__ring *r, const vram_node *n, vram__tensor key,
+                             vram__tensor value) {
+  vram__memory_zero(r, sizeof *r);
+  r->rotater.gathers = VRAM__INT(n, rotate, VRAM__WORD("allgather")) == VRAM__WORD("allgather");
+  r->key = vram__tensor_contiguous(s, key);
+  r->value = vram__tensor_contiguous(s, value);
+}
+
+/* The keys and values of another rank. */
+static void vram__ring_next(vram__step *s, vram__ring *r, vram__tensor buffer) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor_replace(s, &r->key, vram__ring_view(s, buffer, key, r->key.dt));
+  vram__tensor_replace(s, &r->value, vram__ring_view(s, buffer, value, r->value.dt));
+}
+
+/* q, k, v of round i; their variables are the ones before until then. */
+static void vram__ring_choose(vram__step *s, vram__ring *r, const vram_node *n, int64_t i,
+                              vram__tensor query) {
+  const int halves = vram__ring_halves(n, i), partial = i > VRAM__INT(n, rank, 0);
+  const vram__tensor q =
+      halves && partial ? vram__ring_half(s, query) : vram__tensor_retain(s, query);
+  const vram__tensor k =
+      halves && !partial ? vram__ring_half(s, r->key) : vram__tensor_retain(s, r->key);
+  const vram__tensor v =
+      halves && !partial ? vram__ring_half(s, r->value) : vram__tensor_retain(s, r->value);
+  vram__tensor_replace(s, &r->q, q);
+  vram__tensor_replace(s, &r->k, k);
+  vram__tensor_replace(s, &r->v, v);
+}
+
+/* The output of the kernel as the ring has it: logsumexp of four axes. */
+static void vram__ring_kernel(vram__step *s, const vram__sdpa *p, int backend, vram__sdpa_made *m) {
+  const vram_dims *q = p->in[0].d;
+  vram__sdpa_fused_forward(s, p, backend, 1, m);
+  m->lse.d = vram__dims_4d(s, q->v[0], q->v[1], m->rows, 1);
+  m->lse.dt = VRAM_F32;
+}
+
+/* _templated_ring_attention: *m becomes what is returned, of the first kernel its random state. */
+static void vram__ring_forward(vram__step *s, const vram_node *n, const vram__sdpa *p, int backend,
+                               vram__sdpa_made *m) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  vram__sdpa call = *p;
+  vram__sdpa_made last, made;
+  vram__merger merger;
+  vram__ring r;
+  int64_t i;
+  vram__memory_zero(&last, sizeof last);
+  vram__memory_zero(&merger, sizeof merger);
+  vram__ring_begin(s, &r, n, p->in[1], p->in[2]);
+  for (i = 0; i < ranks && !s->failed; i++) {
+    if (i) {
+      vram__tensor_replace(s, &r.next_kv, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, r.next_kv);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+      vram__tensor_replace(s, &r.next_kv, vram__tensor_none());
+    }
+    if (vram__ring_skips(n, i))
+      continue;
+    vram__ring_choose(s, &r, n, i, p->in[0]);
+    call.in[0] = r.q;
+    call.in[1] = r.k;
+    call.in[2] = r.v;
+    vram__ring_kernel(s, &call, backend, &made);
+    vram__ring_release(s, &last.y, 1);
+    vram__ring_release(s, &last.lse, 1);
+    if (!i) {
+      m->rest[0] = vram__tensor_retain(s, made.rest[0]); /* saved_rest */
+      m->rest[1] = vram__tensor_retain(s, made.rest[1]);
+    }
+    vram__ring_release(s, &last.rest[1], 1);
+    vram__ring_release(s, &last.rest[0], 1);
+    last = made;
+    vram__merger_step(s, &merger, &made, vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0));
+  }
+  m->y = vram__tensor_to(s, merger.out.d ? merger.out : last.y, p->in[0].dt);
+  m->lse = vram__tensor_retain(s, merger.lse);
+  vram__ring_release(s, &r.key, 3);
+  vram__ring_release(s, &merger.out, 2);
+  vram__ring_release(s, &r.rotater.buffer, 2);
+  vram__ring_release(s, &r.q, 3);
+  vram__ring_release(s, &last.y, 2);
+  vram__ring_release(s, &last.rest[1], 1);
+  vram__ring_release(s, &last.rest[0], 1);
+}
+
+static void vram__forward_ring_attention(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__sdpa p;
+  vram__sdpa_made m;
+  vram__tensor held[3];
+  vram__grad_fn *f;
+  int64_t width;
+  uint32_t i;
+  int backend;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < 3; i++)
+    held[i] = vram__tensor_retain(s, p.in[i]);
+  backend = vram__sdpa_backend(s, &p);
+  if (backend == VRAM__SDPA_MATH)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "CP only supports flash attention and memory efficient attention now (and "
+                      "cuDNN's), and none of them takes these tensors");
+  vram__memory_zero(&m, sizeof m);
+  width = p.in[0].d->v[3];
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, &p);
+  f = vram__tape_record(s, n->op, p.in, 3, 1, 7);
+  if (!s->failed)
+    vram__ring_forward(s, n, &p, backend, &m);
+  if (f) {
+    f->aux = (uint64_t)backend << 8;
+    vram__sdpa_fused_save(s, f, &p, backend, &m);
+  }
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (p.in[0].d->v[3] != width && !s->failed)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  y[0] = m.y;
+  for (i = 3; i-- > 0;)
+    vram__tensor_release(s, p.in[i]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, held[i]);
+}
+
+/* ---- backward ---- */
+
+/* Variables of _templated_ring_attention_backward. */
+typedef struct vram__ring_gradients {
+  vram__tensor next_grad_kv;
+  vram__tensor of[3];  /* grad_query_, grad_key_, grad_value_: of a round */
+  vram__tensor sum[3]; /* grad_query, grad_key, grad_value: in fp32 */
+  vram__tensor buffer; /* of keys and values */
+  vram__tensor out, dout, lse;
+  vram__rotater rotater;
+} vram__ring_gradients;
+
+static vram__tensor vram__ring_zeros(vram__step *s, vram__tensor like) {
+  return vram__tensor_empty(s, vram__dims_dense(s, like.d), VRAM_F32);
+}
+
+/* The kernel's backward of round i. */
+static void vram__ring_kernel_backward(vram__step *s, vram__ring *r, vram__ring_gradients *g,
+                                       const vram_node *n, int64_t i, int backend,
+                                       const vram__sdpa_saved *x) {
+  const int partial = vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0);
+  vram__tensor out = partial ? vram__ring_half(s, x->y) : vram__tensor_retain(s, x->y),
+               dout = partial ? vram__ring_half(s, x->g) : vram__tensor_retain(s, x->g),
+               lse = vram__tensor_retain(s, x->lse), made[3];
+  vram__sdpa_saved call = *x;
+  uint32_t k;
+  if (partial) {
+    vram__tensor_replace(s, &lse, vram__ring_half(s, lse));
+    vram__tensor_replace(s, &lse, vram__tensor_contiguous(s, lse));
+  }
+  vram__ring_choose(s, r, n, i, x->q);
+  vram__tensor_replace(s, &g->out, out);
+  vram__tensor_replace(s, &g->dout, dout);
+  vram__tensor_replace(s, &g->lse, lse);
+  call.q = r->q;
+  call.k = r->k;
+  call.v = r->v;
+  call.y = g->out;
+  call.g = g->dout;
+  call.lse = g->lse;
+  vram__sdpa_fused_backward(s, backend, &call, made);
+  for (k = 0; k < 3; k++)
+    vram__tensor_replace(s, &g->of[k], made[k]);
+}
+
+/* What the round gives is added to the sums, of which those of keys and values go to the next rank.
+ */
+static void vram__ring_add(vram__step *s, vram__ring_gradients *g, const vram_node *n, int64_t i) {
+  const int halves = VRAM__INT(n, load_balance, 0) != 0, before = i <= VRAM__INT(n, rank, 0);
+  uint32_t k;
+  if (i) {
+    const vram__tensor next = vram__rotater_next(s, &g->rotater);
+    vram__tensor_replace(s, &g->next_grad_kv, next);
+    for (k = 1; k < 3; k++)
+      vram__tensor_replace(
+          s, &g->sum[k], vram__ring_view(s, next, vram__dims_contiguous(s, g->sum[k].d), VRAM_F32));
+    for (k = 1; k < 3 && before && halves; k++)
+      vram__tensor_replace(s, &g->sum[k], vram__ring_cat(s, g->sum[k], NULL));
+  }
+  vram__tensor_replace(s, &g->next_grad_kv, vram__ring_flat(s, g->sum[1], g->sum[2]));
+  vram__rotater_exchange(s, &g->rotater, g->next_grad_kv, VRAM__INT(n, ranks, 1));
+  if (!before && halves)
+    vram__tensor_replace(s, &g->sum[0], vram__ring_cat(s, g->sum[0], NULL));
+}
+
+/* What is returned, and the variables go. */
+static void vram__ring_end(vram__step *s, vram__ring *r, vram__ring_gradients *g, vram_dtype dt,
+                           vram__tensor *to) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor next;
+  vram__tensor_replace(s, &g->sum[0], vram__tensor_to(s, g->sum[0], dt));
+  next = vram__rotater_next(s, &g->rotater);
+  vram__tensor_replace(s, &next, vram__tensor_to(s, next, dt));
+  vram__tensor_replace(s, &g->next_grad_kv, next);
+  to[0] = vram__tensor_retain(s, g->sum[0]);
+  to[1] = vram__tensor_view(s, next, vram__dims_contiguous(s, key));
+  to[2] = vram__tensor_view(s, next, vram__dims_contiguous(s, value));
+  vram__ring_release(s, &g->sum[1], 2);
+  vram__ring_release(s, &r->key, 3);
+  vram__ring_release(s, &g->next_grad_kv, 1);
+  vram__ring_release(s, g->of, 3);
+  vram__ring_release(s, g->sum, 1);
+  vram__ring_release(s, &r->rotater.buffer, 2);
+  vram__ring_release(s, &g->rotater.buffer, 2);
+  vram__ring_release(s, &g->buffer, 1);
+  vram__ring_release(s, &r->q, 3);
+  vram__ring_release(s, &g->out, 3);
+}
+
+static void vram__backward_ring_attention(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_node *n = f->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__ring_gradients g;
+  vram__ring r;
+  int64_t i;
+  uint32_t k;
+  vram__memory_zero(&g, sizeof g);
+  g.sum[0] = vram__ring_zeros(s, x.q);
+  g.sum[1] = vram__ring_zeros(s, x.k);
+  g.sum[2] = vram__ring_zeros(s, x.v);
+  vram__ring_begin(s, &r, n, x.k, x.v);
+  for (i = 0; i < ranks; i++) {
+    if (i) {
+      vram__tensor_replace(s, &g.buffer, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, g.buffer);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+    }
+    if (!vram__ring_skips(n, i))
+      vram__ring_kernel_backward(s, &r, &g, n, i, (int)(f->aux >> 8), &x);
+    else
+      for (k = 0; k < 3; k++)
+        vram__tensor_replace(s, &g.of[k],
+                             vram__ring_zeros(s, k == 0   ? x.q
+                                                 : k == 1 ? r.key
+                                                          : r.value));
+    vram__ring_add(s, &g, n, i);
+  }
+  vram__ring_end(s, &r, &g, x.q.dt, to);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(ring_attention, "", 3, 3, ring_attention, SAME, low, ring_attention, ring_attention,
+         ring_attention, ATTENTION, 0, 0,
+         "ranks! rank! rotate load_balance dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/context_parallel    context_parallel: what of a step's inputs and of a module's buffers is
+   cut along the sequence, in place (torch/distributed/tensor/experimental/_context_parallel) */
+
+static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, k, a, count;
+  const int64_t *dims = vram__node_list(n, VRAM__KEY_dims, &count);
+  if (ranks < 1 || ranks > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "ranks is out of range");
+  if (g->context)
+    return vram__node_error(g, n, "a second context");
+  if (count != n->nin || n->nout != n->nin)
+    return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *d = n->in[i]->d;
+    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) || (n->in[i]->flags & VRAM__GRAD))
+      return vram__node_error(g, n, "a context cuts inputs without a gradient, and buffers");
+    if (!vram__axis(g, dims[i], d->ndim, &a))
+      return 0;
+    if (!d->ndim || d->v[a] % (ranks * (VRAM__INT(n, load_balance, 0) ? 2 : 1)))
+      return vram__node_error(g, n, "a sequence that the ranks do not divide");
+    for (k = 0; k < d->ndim; k++)
+      size[k] = k == a ? d->v[k] / ranks : d->v[k];
+    if (!vram__node_out(g, n, i, d->ndim, size, n->in[i]->dtype))
+      return 0;
+  }
+  g->context = n;
+  g->extra += (n->nin * UINT64_C(3) + g->ninput) * sizeof(vram_dims);
+  return 1;
+}
+
+#ifndef VRAM_NO_STEP
+
+/* What a tensor is on the device: an input, or a buffer of the module. */
+static vram__tensor vram__context_buffer(const vram__step *s, const vram_value *v) {
+  return v->node ? s->param[v->node->param[0]->index] : s->variable[s->name_of[v->index]].t;
+}
+
+/* no_restore_buffers: the inputs of a step. */
+static int vram__context_restores(const vram_value *v) { return v->node != NULL; }
+
+/* _HeadTailLoadBalancer._generate_indices */
+static vram__tensor vram__context_indices(vram__step *s, int64_t length, int64_t ranks) {
+  const int64_t half = length / 2;
+  const vram_dims *all = vram__dims_in(s, 1, &length, NULL),
+                  *each = vram__dims_in(s, 1, &ranks, NULL),
+                  *part = vram__dims_in(s, 1, &half, NULL);
+  const vram__tensor indices = vram__tensor_empty(s, all, VRAM_I32),
+                     head = vram__tensor_empty(s, each, VRAM_I64),
+                     tail = vram__tensor_empty(s, each, VRAM_I64),
+                     first = vram__tensor_empty(s, part, VRAM_I32),
+                     second = vram__tensor_empty(s, part, VRAM_I32),
+                     paired = vram__tensor_empty(s, all, VRAM_I32);
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, first);
+  vram__tensor_release(s, indices);
+  vram__tensor_release(s, head);
+  vram__tensor_release(s, tail);
+  return paired;
+}
+
+/* with context_parallel(mesh, buffers=..): before the module is called. What its frame holds until
+   its end goes in this order: copies of what is restored, shards, the last shard's clone, and the
+   copy of the last buffer, which a loop has been at. */
+VRAM__FN void vram__context_enter(vram__step *s) {
+  const vram_node *n = s->g->context;
+  const int balanced = VRAM__INT(n, load_balance, 0) != 0;
+  const uint32_t count = n->nin, last = count - 1;
+  vram__tensor indices = vram__tensor_none(), *held, t;
+  uint32_t i, copies = 0, a;
+  for (i = 0; i < last; i++)
+    copies += (uint32_t)vram__context_restores(n->in[i]);
+  held = s->context_held;
+  for (i = 0; i < 2 * count + 1; i++)
+    held[i] = vram__tensor_none();
+  s->ncontext = copies + count + 2;
+  for (i = 0, a = copies; i < count; i++)
+    if (vram__context_restores(n->in[i])) {
+      t = vram__context_buffer(s, n->in[i]);
+      held[i == last ? s->ncontext - 1 : --a] =
+          vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt);
+    }
+  vram__axis((vram_graph *)0, vram__node_list(n, VRAM__KEY_dims, NULL)[0], n->in[0]->d->ndim, &a);
+  if (balanced)
+    indices = vram__context_indices(s, n->in[0]->d->v[a], VRAM__INT(n, ranks, 1));
+  for (i = 0; i < count; i++) { /* _context_parallel_buffers */
+    vram__tensor whole = vram__tensor_none();
+    t = vram__context_buffer(s, n->in[i]);
+    if (balanced)
+      whole = vram__tensor_empty(s, vram__dims_contiguous(s, t.d), t.dt);
+    held[copies + last - i] = vram__tensor_empty(s, vram__dims_contiguous(s, n->out[i].d), t.dt);
+    vram__tensor_release(s, whole);
+  }
+  vram__tensor_release(s, indices);
+  for (i = 0; i < count; i++) {
+    t = held[copies + last - i];
+    vram__tensor_replace(s, &held[copies + count], vram__tensor_none());
+    held[copies + count] = vram__tensor_empty(s, t.d, t.dt);
+  }
+}
+
+/* What a parameter or buffer of the module is for now. */
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p) {
+  const vram_node *n = s->ncontext ? s->g->context : NULL;
+  uint32_t i;
+  for (i = 0; n && i < n->nin; i++)
+    if (n->in[i]->node && n->in[i]->node->param[0] == p)
+      return n->out[i].d;
+  return p->d;
+}
+
+/* The context's end. */
+VRAM__FN void vram__context_leave(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->ncontext; i++)
+    vram__tensor_release(s, s->context_held[i]);
+  s->ncontext = 0;
+}
+
+/* A batch that is cut in place is a new one each time: it is made before the one before goes. */
+VRAM__FN void vram__context_inputs(vram__step *s) {
+  const uint8_t old = s->cat;
+  vram__tensor *const before = s->context_held;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < s->g->ninput; i++) {
+    vram__variable *v = s->variable + s->name_of[s->g->input[i]->index];
+    before[i] = v->t;
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      v->t = vram__tensor_empty(s, v->t.d, v->t.dt);
+  }
+  for (i = s->g->ninput; i-- > 0;)
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      vram__tensor_release(s, before[i]);
+  s->cat = old;
+}
+
+/* The tensors as they are inside: the first rows of their storages. */
+static void vram__forward_context_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    y[i] = vram__tensor_view(s, x[i], n->out[i].d);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(context_parallel, "", 1, 4096, context_parallel, SAME, none, context_parallel, none, none,
+         NONE, 0, VRAM__OP_ANY_DTYPE, "ranks! dims! load_balance");
 
 /* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
@@ -38184,6 +38887,7 @@ typedef struct vram__optim_param {
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t mesh;    /* parameters of another one are another group of the optimizer's */
   uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
@@ -42171,6 +42875,8 @@ VRAM__FN void vram__step_put_inputs(vram__step *s) {
       continue;
     t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
+    if (s->g->context && s->replay && !s->replay->fresh && t.st)
+      vram__slot_at(s, t.st)->block = s->replay->input[i];
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train)
@@ -42695,6 +43401,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  if (s->g->context) {
+    vram__context_leave(s);
+    if (!s->first_batch)
+      vram__context_inputs(s);
+    vram__context_enter(s);
+  }
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
   if (s->failed)
@@ -42949,8 +43661,11 @@ VRAM__FN void vram__zero_grad_last(vram__step *s) {
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
-  if (!s->train || s->o->first_step)
+  if (!s->train || s->o->first_step) {
+    if (s->g->context)
+      vram__context_inputs(s);
     return;
+  }
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
@@ -42979,6 +43694,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
+  if (s->g->context)
+    vram__context_inputs(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
 }
@@ -43032,14 +43749,14 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = p->partial = 0;
+  p->dtensor = p->mesh = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
 static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
-  p->dtensor = q->is_dtensor;
+  p->dtensor = p->mesh = q->is_dtensor;
   p->partial = q->is_partial;
   p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
@@ -43109,9 +43826,32 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
   return n;
 }
 
+/* The group of the first parameter's mesh comes first, then that of the others. */
+static void vram__optim_by_mesh(vram__step *s, vram__optim_param *p, uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_param *others = (vram__optim_param *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                                     n * (uint64_t)sizeof *others);
+  uint32_t i, first = 0, count = 0;
+  if (!others) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < n; i++)
+    if (p[i].mesh == p[0].mesh)
+      p[first++] = p[i];
+    else
+      others[count++] = p[i];
+  for (i = 0; i < count; i++)
+    p[first + i] = others[i];
+  s->used = used;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
-  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
-                                 : vram__optim_params_all(s, p, with_grad);
+  const uint32_t n = vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                             : vram__optim_params_all(s, p, with_grad);
+  if (s->g->is_cut)
+    vram__optim_by_mesh(s, p, n);
+  return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -43264,7 +44004,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   for (i = 0; i < n && !s->failed; i = to) {
-    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+    for (to = i + 1; to < n && s->optim[to].mesh == s->optim[i].mesh;)
       to++;
     c.dtensor = s->optim[i].dtensor;
     vram__optim_group(s, &c, s->optim + i, to - i);
@@ -44199,6 +44939,10 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  for (i = 0; s->g->context && i < s->g->ninput; i++) {
+    const uint32_t st = s->variable[s->name_of[s->g->input[i]->index]].t.st;
+    s->replay->input[i] = st ? vram__owner_at(s, st)->block : 0;
+  }
   VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -44387,6 +45131,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
+  run.input = run.gradient + g->nparam + g->ninput;
   run.tight = tight != 0;
   s->replay = &run;
   run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
@@ -44490,7 +45235,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
                      vram__single_cells(g, o) * 16 + g->in_flight * 2 +
-                     (o->parallel ? o->parallel->dp : 0);
+                     (o->parallel ? vram__wrapper_ranks(o->parallel) : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -44520,7 +45265,7 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
   return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
-         ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+         ((uint64_t)g->nparam + UINT64_C(2) * g->ninput) * sizeof(uint32_t);
 }
 
 /* Convolutions with a search of their own: three a node, in a table with room between them. */
@@ -44822,6 +45567,9 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (g->context) {
+    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+  }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
     VRAM__TAKE(s->searched, uint32_t, s->searched_room);
@@ -44919,6 +45667,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   } else
     vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__context_leave(s);
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
@@ -45361,9 +46110,18 @@ VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
+/* staged.c */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k);
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s);
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end);
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p);
+VRAM__FN void vram__staged_hooks(vram__wrapper *w);
+
 /* ddp.c */
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
+VRAM__FN void vram__ddp_last_backward(vram__step *s);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -45382,6 +46140,16 @@ typedef struct vram__unit_run {
 
 /* units.c */
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
+
+/* fsdp.c */
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k);
+
+/* fsdp_stage.c */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s);
+VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -45429,7 +46197,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
        VRAM__SPEC_INIT,
-       VRAM__SPEC_OFFLOAD
+       VRAM__SPEC_OFFLOAD,
+       VRAM__SPEC_ROTATE
 };
 
 #define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
@@ -45486,6 +46255,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
+    {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
+    VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -45705,6 +46476,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "cpu or none";
     *(uint8_t *)at = w.text[0] == 'c';
     break;
+  case VRAM__SPEC_ROTATE:
+    if (!vram__text_is(w.text, w.len, "alltoall") && !vram__text_is(w.text, w.len, "allgather"))
+      return "allgather or alltoall";
+    *(uint8_t *)at = w.text[3] == 't';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -45750,6 +46526,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
@@ -45795,6 +46572,7 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
+  p->enable_load_balance = 1;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
@@ -45881,11 +46659,12 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
    (_calculate_single_rank_operations), and where the sends, receives and waits go in between
    (_add_unshard_reshard, _add_reduce_grad, _add_send_recv, _add_wait_send). */
 
-enum {
-  VRAM__STAGE_FLOW = VRAM_STAGE_ACTION_COUNT, /* fully_shard's gathers, reductions: a turn, nothing
-                                                 else here */
-  VRAM__STAGE_WITH_NEXT = 64                  /* bit: the next action comes with it (OVERLAP_F_B) */
-};
+enum { VRAM__STAGE_WITH_NEXT = 64 }; /* bit: the next action comes with it (OVERLAP_F_B) */
+
+/* fully_shard's gathers and reductions take turns, with it or without. */
+static int vram__stage_is_flow(uint32_t kind) {
+  return (kind & (VRAM__STAGE_WITH_NEXT - 1u)) >= VRAM_STAGE_UNSHARD;
+}
 
 /* A pipeline as its schedule sees it. */
 typedef struct vram__pipeline {
@@ -45893,6 +46672,7 @@ typedef struct vram__pipeline {
   vram_pipeline schedule;
   uint32_t round;  /* microbatches of a round of an interleaved schedule */
   uint8_t v, zero; /* stages lie in a V; backward is split into input and weight part */
+  uint8_t shards;  /* the stages are fully_shard's */
   uint32_t rounds;
 } vram__pipeline;
 
@@ -45925,6 +46705,7 @@ static void vram__pipeline_of(const vram_parallel *p, vram__pipeline *out) {
   out->microbatches = p->microbatches;
   out->v = p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || p->schedule == VRAM_PIPELINE_DUAL_PIPE_V;
   out->zero = p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE;
+  out->shards = p->wrapper == VRAM_WRAPPER_FSDP2;
   out->rounds = p->microbatches / out->ranks;
   out->rounds += !out->rounds;
   out->round = p->microbatches / out->rounds;
@@ -46169,7 +46950,7 @@ static void vram__order_of(const vram__pipeline *p, uint32_t rank, vram__actions
 }
 
 /* ---- turns that fully_shard's gathers and the reductions of gradients take; without it they do
-   nothing, but receives come in other places */
+   nothing, and are in no list, but receives come in other places */
 
 enum { VRAM__STAGES_ACTIVE = 3, VRAM__STAGES_LOCAL = 64 };
 
@@ -46213,6 +46994,11 @@ static uint32_t vram__residence_soon(vram__residence *f, const vram__actions *a,
   return n;
 }
 
+static void vram__residence_put(const vram__residence *f, uint32_t kind, uint32_t local,
+                                vram__actions *to) {
+  vram__actions_put(to, kind, vram__pipeline_stage(f->p, f->rank, local), 0);
+}
+
 /* Turns before action `at`: stages that are not needed soon go, those that are come. */
 static void vram__residence_turns(vram__residence *f, const vram__actions *a, uint32_t at,
                                   vram__actions *to) {
@@ -46221,7 +47007,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     for (j = 0; j < n && soon[j] != f->active[i];)
       j++;
     if (j == n)
-      vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+      vram__residence_put(f, VRAM_STAGE_RESHARD, f->active[i], to);
     else
       f->active[kept++] = f->active[i];
   }
@@ -46232,7 +47018,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     if (j < f->nactive)
       continue;
     f->active[f->nactive++] = soon[i];
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(f, VRAM_STAGE_UNSHARD, soon[i], to);
   }
 }
 
@@ -46243,8 +47029,8 @@ static void vram__residence_reduce(vram__residence *f, const vram_stage_action *
   if ((kind != VRAM_STAGE_B && kind != VRAM_STAGE_W) ||
       ++f->done[vram__residence_local(f, a->stage)] != f->p->microbatches)
     return;
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  vram__actions_put(to, VRAM_STAGE_REDUCE_GRAD, a->stage, 0);
+  vram__actions_put(to, VRAM_STAGE_WAIT_REDUCE_GRAD, a->stage, 0);
 }
 
 /* All turns of a rank. */
@@ -46266,7 +47052,7 @@ static void vram__order_with_turns(const vram__pipeline *p, uint32_t rank, const
     vram__residence_reduce(&f, a->at + i, to);
   }
   for (i = 0; i < f.nactive; i++)
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(&f, VRAM_STAGE_RESHARD, f.active[i], to);
 }
 
 /* ---- sends, receives, waits */
@@ -46322,14 +47108,14 @@ static const vram_stage_action *vram__exchange_turn(vram__exchange *x, uint32_t 
   const uint32_t n = a->kind & VRAM__STAGE_WITH_NEXT ? 2 : 1;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW && !vram__exchange_may(x, a + i))
+    if (!vram__stage_is_flow(a[i].kind) && !vram__exchange_may(x, a + i))
       return a;
   for (i = 0; rank == x->rank && i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (x->p->shards || !vram__stage_is_flow(a[i].kind))
       vram__actions_put(x->to, a[i].kind & (VRAM__STAGE_WITH_NEXT - 1u), a[i].stage,
                         a[i].microbatch);
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (!vram__stage_is_flow(a[i].kind))
       vram__exchange_send(x, rank, a + i);
   return a + n;
 }
@@ -46554,6 +47340,7 @@ typedef struct vram__rank_value {
   uint8_t is_sequence; /* a part of the sequence, not of heads or features */
   uint8_t is_dtensor;  /* it knows how it is cut */
   uint8_t gone;        /* it went earlier than in the whole graph */
+  uint8_t constant;    /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -46569,6 +47356,7 @@ typedef struct vram__rank_cut {
   uint32_t table_axis; /* and the axis along which its result is cut */
   uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
+  int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
@@ -46600,6 +47388,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 /* cut_experts.c */
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
+
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
@@ -47884,7 +48678,311 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
-/* >>parallel/cut    the graph of one rank of tensor parallelism */
+/* >>parallel/cut_context    the graph of one rank of context parallelism: what is at a part of the
+   sequence, and attention around the ring */
+
+/* The sequence: what attention's queries have along their third axis, in every layer. 0: an error.
+ */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c) {
+  const vram_node *n;
+  int64_t length = 0;
+  for (n = c->from->first; n; n = n->next) {
+    const vram_dims *q;
+    if (n->op != VRAM_OP_scaled_dot_product_attention)
+      continue;
+    q = n->in[0]->d;
+    if (n->nin > 3)
+      return vram__rank_refuse(c, n, "attn_bias is not supported yet (attention with a mask)");
+    if (q->ndim != 4)
+      return vram__rank_refuse(c, n,
+                               "context parallelism cuts query, key and value "
+                               "[batch, heads, sequence, width]");
+    if (length && length != q->v[2])
+      return vram__rank_refuse(c, n, "attention of another sequence than the layers before");
+    length = q->v[2];
+  }
+  if (!length)
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED,
+                     "context parallelism knows no attention in this model (expected "
+                     "scaled_dot_product_attention)");
+  else if (length % c->ranks) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "a sequence that the ranks do not divide: ");
+    vram__error_more_i(c->g, length);
+    vram__error_more(c->g, " by cp=");
+    vram__error_more_i(c->g, c->ranks);
+  }
+  return c->g->error.code ? 0 : length;
+}
+
+/* create_default_load_balancer: the head-tail one, where two chunks a rank divide the sequence. */
+static int vram__context_balances(const vram__rank_cut *c) {
+  return c->p->enable_load_balance && c->length % (2 * c->ranks) == 0;
+}
+
+/* Which axis of a buffer is the sequence: the one behind the batch, or the first that is so long;
+   0: none. */
+static uint8_t vram__context_axis(const vram__rank_cut *c, const vram_dims *d) {
+  uint32_t i;
+  if (d->ndim > 1 && d->v[1] == c->length)
+    return 2;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] == c->length)
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* Is a buffer one that has the sequence? Frequencies of positions are no positions. */
+static int vram__context_has(const vram__rank_cut *c, const vram_value *v) {
+  return (v->d->ndim > 1 || vram__kind_rank(v->dtype) < 2) && vram__context_axis(c, v->d);
+}
+
+/* One of the tensors that the context has. */
+static int vram__context_add(vram__rank_cut *c, const vram_value *whole, vram_value *own,
+                             const vram_value **list, vram_value **in, int64_t *dims,
+                             uint32_t *count) {
+  const uint8_t axis = vram__context_axis(c, whole->d);
+  c->value[whole->index].own = own;
+  if (!axis)
+    return 1;
+  if (*count == VRAM__CONTEXT_MOST) {
+    vram__graph_fail(c->g, VRAM_ERR_LIMIT, "more than 64 inputs and buffers with a sequence");
+    return 0;
+  }
+  list[*count] = whole;
+  in[*count] = own;
+  dims[(*count)++] = axis - 1;
+  return 1;
+}
+
+/* In front of the model: its inputs, and buffers that have the sequence, are cut. */
+VRAM__FN int vram__context_begin(vram__rank_cut *c) {
+  const vram_value *list[VRAM__CONTEXT_MOST];
+  vram_value *in[VRAM__CONTEXT_MOST];
+  int64_t dims[VRAM__CONTEXT_MOST];
+  char name[VRAM_MAX_NAME + 1];
+  const vram_node *n;
+  vram_node *y;
+  vram__request r;
+  uint32_t i, count = 0, len;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    if (!vram__context_add(c, v, c->value[v->index].own, list, in, dims, &count))
+      return 0;
+  }
+  for (n = c->from->first; n; n = n->next) {
+    if (n->op != VRAM_OP_buffer || !vram__context_has(c, n->out))
+      continue;
+    vram__rank_keys(c, n);
+    y = vram__rank_emit(c, n, n->op, NULL, 0);
+    if (!y)
+      return 0;
+    c->node[n->index] = y;
+    if (!vram__context_add(c, n->out, y->out, list, in, dims, &count))
+      return 0;
+  }
+  if (!count)
+    return vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "no input has the sequence"), 0;
+  c->words[0] = (int64_t)(VRAM__KEY_dims | count << 8);
+  for (i = 0; i < count; i++)
+    c->words[1 + i] = dims[i];
+  c->words[1 + count] = 0;
+  c->keys.words = c->words;
+  c->keys.count = 1 + count;
+  c->keys.room = 1000;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (vram__context_balances(c))
+    vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+  vram__memory_zero(&r, sizeof r);
+  r.op = VRAM_OP_context_parallel;
+  r.in = in;
+  r.nin = r.nout = count;
+  r.keys = &c->keys;
+  c->g->autocast = 0;
+  c->g->no_grad = 1;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return 0;
+  c->g->no_grad = 0;
+  for (i = 0; i < count; i++) {
+    vram__rank_value *v = c->value + list[i]->index;
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, list[i]->name, list[i]->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, ".context");
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return 0;
+    v->own = y->out + i;
+    v->cut = (uint8_t)(dims[i] + 1);
+    v->constant = list[i]->node != NULL;
+  }
+  return 1;
+}
+
+/* ---- sizes */
+
+/* Which of the axes a to b of a new shape the cut one of x becomes, where axes of x come together
+   or go apart: the sequence, or a multiple of it (tokens of all samples), else the innermost that
+   the ranks divide (tokens of an expert). UINT32_MAX: none. */
+static uint32_t vram__context_axis_of(const vram__rank_cut *c, const int64_t *v, uint32_t a,
+                                      uint32_t b) {
+  uint32_t i, only = UINT32_MAX, several = 0;
+  for (i = a; i < b; i++)
+    if (v[i] != 1) {
+      several |= only != UINT32_MAX;
+      only = i;
+    }
+  if (!several)
+    return only == UINT32_MAX && a < b ? a : only;
+  for (i = a; i < b; i++)
+    if (v[i] == c->length)
+      return i;
+  for (i = a; i < b; i++)
+    if (v[i] && v[i] % c->length == 0)
+      return i;
+  for (i = b; i-- > a;)
+    if (v[i] != 1 && v[i] % c->ranks == 0)
+      return i;
+  return UINT32_MAX;
+}
+
+/* Axes of x and y that have as many elements, from axis *i of x and *k of y up to where both end.
+ */
+static void vram__context_group(const vram_dims *x, const vram_dims *y, uint32_t *i, uint32_t *k) {
+  int64_t a = x->v[(*i)++], b = *k < y->ndim ? y->v[(*k)++] : 1;
+  while (a != b && (*i < x->ndim || *k < y->ndim))
+    if ((a < b && *i < x->ndim) || *k == y->ndim)
+      a *= x->v[(*i)++];
+    else
+      b *= y->v[(*k)++];
+  while (*i == x->ndim && *k < y->ndim)
+    b *= y->v[(*k)++];
+}
+
+static int64_t vram__context_common(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* The sizes v of a view. */
+static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t *v,
+                                 uint32_t count) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  const uint32_t cut = from->cut - 1u;
+  const int64_t whole = x->v[cut], local = from->own->d->v[cut];
+  const int64_t common = vram__context_common(whole, local);
+  uint32_t i = 0, k = 0, first = 0, at;
+  while (i <= cut) {
+    first = k;
+    vram__context_group(x, y, &i, &k);
+  }
+  at = vram__context_axis_of(c, y->v, first, k);
+  if (at >= count || !common || y->v[at] % (whole / common))
+    return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+  if (v[at] >= 0)
+    v[at] = y->v[at] / (whole / common) * (local / common);
+  return 1;
+}
+
+/* Sizes that are as long as the sequence are as long as this rank's part: what the program has read
+   from a tensor's shape. */
+static void vram__context_sizes(const vram__rank_cut *c, int64_t *v, uint32_t count) {
+  uint32_t i;
+  for (i = 0; v && i < count; i++)
+    if (v[i] == c->length)
+      v[i] /= c->ranks;
+}
+
+/* x[:length] of what is cut, or of a table. */
+static void vram__context_slice(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  uint32_t a, count;
+  int64_t *end = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_end, &count);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  if (end && (from->cut == a + 1 || from->constant))
+    vram__context_sizes(c, end, 1);
+}
+
+/* The sizes that node n's line says. */
+static int vram__context_keys(vram__rank_cut *c, const vram_node *n) {
+  const uint8_t cut = n->nin ? c->value[n->in[0]->index].cut : 0;
+  uint32_t count = 0;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_shape, &count);
+  if (n->op == VRAM_OP_slice)
+    vram__context_slice(c, n);
+  if (v && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
+    return !cut || vram__context_reshape(c, n, v, count);
+  if (v && cut && count == n->in[0]->d->ndim && n->op != VRAM_OP_expand) /* zeros_like */
+    v[cut - 1] = c->value[n->in[0]->index].own->d->v[cut - 1];
+  else if (v && !n->nparam)
+    vram__context_sizes(c, v, count);
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_sizes, &count);
+  vram__context_sizes(c, v, count);
+  return 1;
+}
+
+/* Which axis is shorter than in the whole graph; 0: none. */
+static uint8_t vram__context_cut_of(const vram_dims *whole, const vram_dims *y) {
+  uint32_t i;
+  for (i = 0; i < y->ndim && whole->ndim == y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* A node on what this rank has of its inputs: op is another one for attention. */
+static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint8_t constant = 1;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    in[i] = c->value[n->in[i]->index].own;
+    if (!in[i])
+      return vram__rank_refuse(c, n, "a value that is not there");
+    constant &= c->value[n->in[i]->index].constant;
+  }
+  vram__rank_keys(c, n);
+  if (op != n->op) {
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+    vram__rank_key_set(c, VRAM__KEY_rank, c->rank);
+    if (vram__context_balances(c))
+      vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+    if (c->p->alltoall)
+      vram__rank_key_set(c, VRAM__KEY_rotate, VRAM__WORD("alltoall"));
+    c->ncut++;
+  } else if (!vram__context_keys(c, n))
+    return 0;
+  y = vram__rank_emit(c, n, op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__context_cut_of(n->out[i].d, y->out[i].d);
+    v->constant = constant;
+  }
+  return 1;
+}
+
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n) {
+  if (n->op == VRAM_OP_buffer && c->node[n->index])
+    return 1; /* it stands in front of the context */
+  if (n->op == VRAM_OP_multi_head_attention)
+    return vram__rank_refuse(c, n,
+                             "context parallelism cuts scaled_dot_product_attention, and "
+                             "this layer calls another function");
+  return vram__context_copy(
+      c, n,
+      n->op == VRAM_OP_scaled_dot_product_attention ? (uint32_t)VRAM_OP_ring_attention : n->op);
+}
+
+/* >>parallel/cut    the graph of one rank of tensor, expert or context parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
@@ -47945,7 +49043,9 @@ static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
-    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+    return vram__rank_refuse(c, n, "a part of a text that is a whole training step");
+  if (c->length)
+    return vram__context_node(c, n);
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
   role = vram__rank_role(c, n);
@@ -48073,7 +49173,9 @@ static void vram__rank_order(vram__rank_cut *c) {
   n = vram__rank_params(c, list);
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n; i++)
-      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+      if (c->p->wrapper == VRAM_WRAPPER_FSDP2 /* which has groups of its own */
+              ? !pass
+              : (list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
         *end = last = list[i];
         end = &last->next;
       }
@@ -48094,6 +49196,19 @@ static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
   return v && !vram_graph_return(c->g, v, c->from->nresult);
 }
 
+/* What stands in front of the nodes. 0: an error. */
+static int vram__rank_begin(vram__rank_cut *c) {
+  const vram_parallel *p = c->p;
+  if (p->cp < 2)
+    return vram__plan_begin(c) && vram__rank_inputs(c);
+  if (p->tp > 1 || p->pp > 1 || p->ep > 1) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "cp goes with a wrapper, without tp, pp and ep");
+    return 0;
+  }
+  c->length = vram__context_length(c);
+  return c->length && vram__rank_inputs(c) && vram__context_begin(c);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -48104,8 +49219,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
-  c.rank = vram_parallel_place_of(p).tp;
+  c.ranks = p->cp > 1 ? p->cp : p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
+  c.rank = p->cp > 1 ? vram_parallel_place_of(p).cp : vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
   local->name_len = whole->name_len;
@@ -48122,7 +49237,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__plan_begin(&c) && vram__rank_inputs(&c))
+    if (vram__rank_begin(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
             vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
@@ -48140,7 +49255,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
       vram__rank_outputs(&c);
       vram__rank_order(&c);
     }
-    local->is_cut = 1;
+    local->is_cut = !c.length;
   }
   if (err)
     *err = local->error;
@@ -48177,6 +49292,7 @@ typedef struct vram__ddp {
   uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
   uint8_t marked;     /* has_marked_unused_parameters_ */
   uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t heard;      /* require_finalize_: some hook of this backward has run */
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
@@ -48205,10 +49321,11 @@ static uint32_t vram__ddp_outputs(const vram_graph *g, const vram_value **list);
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
          (vram__ddp_outputs(g, NULL) + UINT64_C(2)) * (sizeof(vram__tensor) + 16) +
-         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+         vram__wrapper_ranks(o->parallel) * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
-/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+/* Experts that this rank alone has are ignored, and parameters of other stages: d->own, d->ignored.
+ */
 static void vram__ddp_ignore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_param *p;
@@ -48216,8 +49333,8 @@ static void vram__ddp_ignore(vram__step *s) {
   d->own = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM) {
-      d->ignored[i++] = p->is_expert;
-      d->own += !p->is_expert;
+      d->ignored[i] = p->is_expert || !vram__staged_has(s, p);
+      d->own += !d->ignored[i++];
     }
 }
 
@@ -48401,8 +49518,10 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4,
+                    vram__wrapper_ranks(s->o->parallel));
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4),
+                    vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -48429,7 +49548,7 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
     at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
-  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(vram__context_dims(s, p), dt));
   at->tensors++;
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
@@ -48449,13 +49568,14 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER && !p->is_expert)
+    if (p->kind != VRAM__BUFFER && !p->is_expert && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes,
+                      vram__wrapper_ranks(s->o->parallel));
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -48473,7 +49593,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
   const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, vram__wrapper_ranks(s->o->parallel));
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
@@ -48484,7 +49604,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
 /* all_reduce_local_used_map, behind the last bucket */
 static void vram__ddp_reduce_map(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
 }
 
 /* Reducer::mark_variable_ready */
@@ -48532,6 +49652,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   const uint32_t i = (uint32_t)(l - s->leaf.at);
   if (!d->expects || d->ignored[i])
     return;
+  d->heard = 1;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
   if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
@@ -48563,11 +49684,31 @@ static void vram__ddp_reduce_all(vram__step *s) {
 
 /* ---- around a step */
 
+/* DTensors do not go through the broadcast of its constructor: flat copies mix them with tensors,
+   and one that is alone has no rule. */
+static const char *vram__ddp_refuses_dtensors(const vram_graph *g) {
+  const vram_param *p;
+  uint32_t dtensors = 0, plain = 0;
+  for (p = g->param_first; p; p = p->next) {
+    dtensors += p->is_dtensor;
+    plain += !p->is_dtensor;
+  }
+  return !dtensors ? NULL
+         : plain
+             ? "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and "
+               "DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+               "operators! (expected fsdp2)"
+             : "DistributedDataParallel of DTensors: Operator c10d.broadcast_.default does not "
+               "have a sharding strategy registered. (expected fsdp2)";
+}
+
 /* What PyTorch refuses, or NULL. */
 static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p = g->param_first;
   while (p && p->kind != VRAM__PARAM)
     p = p->next;
+  if (vram__ddp_refuses_dtensors(g))
+    return vram__ddp_refuses_dtensors(g);
   return !o->train ? "a wrapper of torch.distributed goes with training"
          : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient"
@@ -48588,7 +49729,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
 /* verify_params_across_processes: the number of parameters of each rank, and all sizes and
    strides. */
 static void vram__ddp_verify(vram__step *s) {
-  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const uint64_t used = s->used, world = vram__wrapper_ranks(s->o->parallel);
   const vram__ddp *d = vram__ddp_of(s);
   uint64_t numbers = 0, k;
   uint32_t *slot, own, sizes, i;
@@ -48644,7 +49785,7 @@ static void vram__ddp_restore(vram__step *s) {
                       "loss (expected find_unused_parameters=1 or static_graph=1)");
     return;
   }
-  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt && d->nready)
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
@@ -48652,7 +49793,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had && !d->ignored[i])
+    if (s->leaf.past[i].had && !d->ignored[i] && (!s->pipe || d->ready[i] == 1))
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -48670,7 +49811,7 @@ static void vram__ddp_lasts(vram__step *s) {
 static void vram__ddp_forward_begin(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
-  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p) && d->nready)
     vram__ddp_rebuild(s);
   if (d->buffers && p->broadcast_buffers && !s->failed)
     vram__ddp_broadcast(s, 0, 1);
@@ -48729,7 +49870,7 @@ static void vram__ddp_forward_end(vram__step *s) {
   uint32_t i;
   d->buffers = d->expects = s->last_batch;
   if (d->expects) { /* prepare_for_backward */
-    d->next = d->marked = 0;
+    d->next = d->marked = d->heard = 0;
     for (i = 0; i < d->nbucket; i++)
       d->bucket[i].pending = d->bucket[i].params;
   }
@@ -48754,23 +49895,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   if (s->o->parallel->static_graph && s->nth == 1)
     vram__ddp_reduce_all(s);
   d->expects = 0;
-  d->unfinished = d->next < d->nbucket;
+  d->unfinished = d->heard && d->next < d->nbucket;
 }
 
 /* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
    no_sync, but for the last backward, which begins with prepare_for_backward. */
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
-  uint32_t i;
+VRAM__FN void vram__ddp_last_backward(vram__step *s) {
   s->last_batch = 1;
   vram__ddp_forward_end(s);
   vram__ddp_of(s)->buffers = 0;
   vram__ddp_backward_begin(s);
-  for (i = 0; i < n && !s->failed; i++)
-    vram__ddp_accumulated(s, s->leaf.at + order[i]);
-  vram__ddp_backward_end(s);
 }
 
-VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
@@ -48783,6 +49920,12 @@ VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->forward_end = vram__ddp_forward_end;
   w->backward_begin = vram__ddp_backward_begin;
   w->backward_end = vram__ddp_backward_end;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks_of_one(o, w);
+  if (vram__pipe_is(o))
+    vram__staged_hooks(w);
 }
 
 /* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
@@ -48812,7 +49955,9 @@ static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
   const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
-         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+         (o->parallel->parameters_as_bucket_view
+              ? vram__wrapper_ranks(o->parallel) * VRAM__SLOT_BYTES
+              : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
@@ -48901,7 +50046,8 @@ static void vram__zero_partition(vram__step *s) {
   vram__zero_load *heap;
   uint32_t *sorted, *rank, i;
   z->n = s->leaf.parameters;
-  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->ranks =
+      vram__wrapper_ranks(s->o->parallel) < z->n ? vram__wrapper_ranks(s->o->parallel) : z->n;
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
@@ -48937,7 +50083,7 @@ static void vram__zero_partition(vram__step *s) {
 /* The optimizer has those of this rank. */
 static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__zero *z = vram__zero_of(s);
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t i, n = 0;
   for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
     const uint32_t k = z->order[i];
@@ -48967,7 +50113,7 @@ static void vram__zero_build_buckets(vram__step *s) {
     if (p->kind == VRAM__PARAM)
       of[n++] = p;
   s->cat = VRAM_CATEGORY_PARAMS;
-  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+  for (r = 0; r < vram__wrapper_ranks(s->o->parallel) && !s->failed; r++) {
     uint64_t bytes = 0;
     for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
       bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
@@ -48994,7 +50140,7 @@ static void vram__zero_restore_buckets(vram__step *s) {
     }
     s->count.blocks += vram__block_bytes(bytes);
   }
-  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+  for (k = z->ranks; k < vram__wrapper_ranks(s->o->parallel) && !s->failed; k++)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
                                  VRAM_CATEGORY_PARAMS);
 }
@@ -49025,10 +50171,11 @@ static void vram__zero_sync(vram__step *s) {
       const vram__leaf *l = s->leaf.at + z->order[i];
       bytes += vram__dims_bytes_of(l->d, l->dt);
       if (!p->parameters_as_bucket_view)
-        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt),
+                          vram__wrapper_ranks(p));
     }
     if (p->parameters_as_bucket_view)
-      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, vram__wrapper_ranks(p));
   }
 }
 
@@ -49224,13 +50371,25 @@ VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, 
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
    all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
-   nothing is gathered, those that are left move up. */
+   nothing is gathered, those that are left move up. Further stages of a rank have those that
+   allocate behind them. */
 enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
 
 enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
 enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
 
 #define VRAM__FSDP_NONE UINT32_MAX
+
+/* What the wrapper does around units: of a stage of a pipeline it is told, and done by whoever
+   plays the part (parts.c). */
+enum {
+  VRAM__UNIT_FORWARD,      /* FSDPState._pre_forward, */
+  VRAM__UNIT_FORWARD_END,  /* _post_forward, */
+  VRAM__UNIT_FORWARD_OVER, /* and of the root at its end */
+  VRAM__UNIT_BACKWARD,     /* FSDPParamGroup.pre_backward, and of units that are gathered ahead: */
+  VRAM__UNIT_PREFETCH,
+  VRAM__UNIT_BACKWARD_OVER /* _root_post_backward_final_callback */
+};
 
 typedef struct vram__fsdp_param {
   const vram_param *p;
@@ -49263,6 +50422,8 @@ typedef struct vram__fsdp_group {
   uint32_t left;        /* gradients of it that are still to come */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
+  uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
+  uint8_t async;        /* it is being gathered by unshard(async_op=True) */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -49270,6 +50431,10 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 } vram__fsdp_hook;
 
 typedef struct vram__fsdp {
+  const vram_node *first, *end; /* of the module; NULL: behind the last one */
+  void (*tell)(vram__step *s, uint32_t what, uint32_t k); /* NULL: it is done */
+  uint8_t called; /* the final callback of this backward is queued */
+  uint8_t stream; /* the first of a stage's streams is so much higher */
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
   uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
@@ -49292,7 +50457,9 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
-  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+  if (d->stream && stream > VRAM__FSDP_GATHER)
+    return (uint8_t)(d->stream + stream - 1); /* no stream for all_gather */
+  return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 
 /* On which stream the sharded gradients are that the optimizer finds. */
@@ -49304,7 +50471,8 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
 
 /* fsdp_make.c */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
-VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end);
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p);
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
 
@@ -49314,11 +50482,19 @@ VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp_end(vram__step *s);
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k);
+VRAM__FN void vram__fsdp_module_end(vram__step *s);
+VRAM__FN void vram__fsdp_module_over(vram__step *s);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_told_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__fsdp_backward_end(vram__step *s);
@@ -49360,12 +50536,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
-                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS,
+                            vram__fsdp_stream(d, VRAM__FSDP_GATHER));
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
       f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                                    VRAM__FSDP_GATHER);
+                                    vram__fsdp_stream(d, VRAM__FSDP_GATHER));
       vram__buffer_free(s, &stored);
     }
   }
@@ -49379,6 +50556,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 /* FSDPParamGroup.unshard, foreach_all_gather */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
+  const uint8_t stream = g->async ? 0 : vram__fsdp_stream(d, VRAM__FSDP_GATHER);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
   uint64_t bytes = 0;
@@ -49398,8 +50576,8 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, stream);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
@@ -49429,7 +50607,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.wait_for_unshard */
-static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
@@ -49456,15 +50634,16 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++)
     vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
-  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1 && !g->async) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
     vram__buffer_free(s, &g->gathered);
+  g->async = 0;
 }
 
 /* FSDPParamGroup.reshard */
-static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
@@ -49560,22 +50739,24 @@ static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
   }
 }
 
+static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  if (d->tell)
+    d->tell(s, what, k);
+  else
+    vram__fsdp_unit(s, what, k);
+}
+
 /* FSDPState._pre_forward */
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
-  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   vram__fsdp_take_inputs(s, k);
-  g->training = VRAM__FSDP_FORWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
-  if (!vram__fsdp_of(s)->flat)
-    vram__fsdp_prefetch(s, k, 1);
-  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
-    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
-static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram__tensor t = s->variable[s->name_of[v->index]].t;
   const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
@@ -49592,13 +50773,9 @@ static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
 
 /* FSDPState._post_forward */
 static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
-  if (g->first < g->end) {
-    vram__fsdp_reshard(s, g);
-    d->order[d->norder++] = k;
-    g->at = d->norder;
-  }
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  if (g->first < g->end)
+    vram__fsdp_do(s, VRAM__UNIT_FORWARD_END, k);
   g->training = VRAM__FSDP_IDLE;
 }
 
@@ -49643,7 +50820,7 @@ static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
 
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *next;
+  const vram_node *n = d->first, *next;
   uint32_t k, at = 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
@@ -49669,7 +50846,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  d->nhook = d->norder = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !d->tell; k++) /* else others are on their way */
+    d->group[k].at = d->group[k].passes = d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
   if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
@@ -49677,20 +50856,30 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp_pre_forward(s, 0);
 }
 
-VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+/* The root has run, */
+VRAM__FN void vram__fsdp_module_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n;
-  uint32_t i;
   if (d->output.d)
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
+}
+
+/* and returns what has hooks then. */
+VRAM__FN void vram__fsdp_module_over(vram__step *s) {
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD_OVER, 0);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_module_end(s);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__buffer_free(s, &d->kept);
-  vram__fsdp_return_inputs(s, 0);
+  vram__fsdp_module_over(s);
 }
 
 /* ---- backward */
@@ -49713,19 +50902,27 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
 
 /* FSDPParamGroup.pre_backward */
 static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
   vram__fsdp_expect(s, g);
-  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+}
+
+/* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
+   step's end has emptied, and each goes through the groups in the same order. */
+static void vram__fsdp_prefetch_before(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  g->before = 0;
+  if (!g->passes)
+    return;
+  g->passes--;
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : g->passes ? d->order[d->norder - 1] + 1 : 0;
   if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
                             : !vram__fsdp_prefetches(s, k)))
     vram__fsdp_unshard(s, d->group + g->before - 1);
-  g->at = 0;
 }
 
 /* The record fn, which made outputs of units, is about to run backward. */
@@ -49734,9 +50931,10 @@ VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
   uint32_t i;
   for (i = 0; i < d->nhook && !s->failed; i++)
     if (d->hook[i].fn == fn) {
+      d->called = 1;
       vram__fsdp_pre_backward_of(s, d->hook[i].group);
       if (vram__fsdp_prefetches(s, d->hook[i].group))
-        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+        vram__fsdp_do(s, VRAM__UNIT_PREFETCH, d->hook[i].group);
     }
 }
 
@@ -49759,7 +50957,8 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
       vram__tensor_release(s, old);
     }
   }
-  vram__fsdp_reshard(s, g);
+  if (!d->tell) /* a stage's parameters stay (set_reshard_after_backward(False)) */
+    vram__fsdp_reshard(s, g);
 }
 
 /* The leaf of parameter i; NULL: it has no gradient. */
@@ -49851,7 +51050,7 @@ static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.post_backward */
-static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
   uint64_t elements = 0, blocks = 0;
@@ -49885,6 +51084,21 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
   vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
 }
 
+/* FSDPState._end_backward_iteration */
+VRAM__FN void vram__fsdp_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    vram__buffer_free(s, &g->reduced);
+    vram__buffer_free(s, &g->gathered);
+    g->at = g->passes = 0;
+  }
+  d->norder = 0;
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
+}
+
 /* FSDPState._root_post_backward_final_callback */
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -49896,14 +51110,64 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
-  for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__buffer_free(s, &d->group[k].reduced);
-    vram__buffer_free(s, &d->group[k].gathered);
-    d->group[k].at = 0;
-  }
-  vram__buffer_free(s, &d->kept);
-  vram__buffer_free(s, &d->input);
+  vram__fsdp_end(s);
   s->dtype = d->dtype;
+}
+
+/* The same of a part: nothing is reduced yet. */
+VRAM__FN void vram__fsdp_told_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  if (!d->called || s->failed)
+    return;
+  d->called = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD_OVER, 0);
+}
+
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  switch (what) {
+  case VRAM__UNIT_FORWARD:
+    g->training = VRAM__FSDP_FORWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    if (!d->flat)
+      vram__fsdp_prefetch(s, k, 1);
+    else if (s->o->parallel->forward_prefetch && k && k + 1 < d->ngroup)
+      vram__fsdp_unshard(s, g + 1);
+    break;
+  case VRAM__UNIT_FORWARD_END:
+    vram__fsdp_reshard(s, g);
+    if (!g->at) {
+      d->order[d->norder++] = k;
+      g->at = d->norder;
+    }
+    g->passes++;
+    g->training = VRAM__FSDP_IDLE;
+    break;
+  case VRAM__UNIT_FORWARD_OVER:
+    vram__buffer_free(s, &d->kept);
+    break;
+  case VRAM__UNIT_BACKWARD:
+    g->training = VRAM__FSDP_PRE_BACKWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch_before(s, k);
+    break;
+  case VRAM__UNIT_PREFETCH:
+    vram__fsdp_prefetch(s, k, 0);
+    break;
+  default: /* VRAM__UNIT_BACKWARD_OVER */
+    for (k = 0; k < d->ngroup; k++)
+      d->group[k].training = VRAM__FSDP_IDLE;
+    vram__buffer_free(s, &d->kept);
+  }
 }
 
 /* ---- the optimizer, and from step to step */
@@ -49930,7 +51194,8 @@ VRAM__FN void vram__fsdp_lasts(vram__step *s) {
 VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  s->r->gradients_bytes = 0;
+  if (!vram__staged_stage(s))
+    s->r->gradients_bytes = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
@@ -49954,10 +51219,55 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].gradient = f->local;
+    p[n].mesh = f->p->is_dtensor;
     p[n++].dtype = f->dtype;
   }
   return n;
 }
+
+/* >>parallel/fsdp_stage    fully_shard around a stage of a pipeline: what the schedule asks for
+   (torch/distributed/pipelining/schedules.py and stage.py; FSDPModule's functions of these names)
+ */
+
+/* UNSHARD: unshard(async_op=True) of the root and each unit, on the stream of the schedule */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    g->async = !g->gathered && g->state != VRAM__FSDP_WHOLE;
+    vram__fsdp_unshard(s, g);
+  }
+}
+
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_wait(s, d->group + k);
+}
+
+/* RESHARD */
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_reshard(s, d->group + k);
+}
+
+/* REDUCE_GRAD: start_gradient_reduction, the last unit first */
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  s->last_batch = 1;
+  for (k = d->ngroup; k-- > 0 && !s->failed;) {
+    vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+}
+
+/* WAIT_REDUCE_GRAD */
+VRAM__FN void vram__fsdp_stage_end(vram__step *s) { vram__fsdp_end(s); }
 
 /* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
    (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
@@ -49986,22 +51296,36 @@ static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank
 
 /* ---- which unit has which parameter */
 
-static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
-  const vram_node *n = g->first;
+/* The run of nodes from n on, which ends with the module. */
+static vram__unit_run vram__fsdp_run(const vram_graph *g, vram_words units, const vram_node *n,
+                                     const vram_node *end) {
+  vram__unit_run run = vram__units_run(g, units, n);
+  while (end && run.last->index >= end->index)
+    run.last = vram__node_before(run.last);
+  return run;
+}
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units, const vram_node *n,
+                                 const vram_node *end) {
   uint32_t count = 0;
-  while (n) {
-    const vram__unit_run run = vram__units_run(g, units, n);
+  while (n != end) {
+    const vram__unit_run run = vram__fsdp_run(g, units, n, end);
     count += run.is_unit;
     n = run.last->next;
   }
   return count;
 }
 
+/* Is it a parameter of the module that is wrapped? */
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p) {
+  return p->node->index >= d->first->index && (!d->end || p->node->index < d->end->index);
+}
+
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o), g->first, NULL);
   const vram_node *n;
   uint64_t in = g->ninput;
   for (n = g->first; n; n = n->next)
@@ -50021,11 +51345,11 @@ static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
 
 /* The unit that each parameter is used in, 0: several, or outside of them. */
 static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
-  const vram_node *n = s->g->first;
+  const vram_node *n = d->first;
   uint32_t i, k = 1;
   for (i = 0; i < s->g->nparam; i++)
     owner[i] = VRAM__FSDP_NONE;
-  for (; n; n = n->next) {
+  for (; n != d->end; n = n->next) {
     const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
     for (i = 0; i < n->nparam; i++) {
       uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
@@ -50038,14 +51362,14 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
     d->group[k].first = d->nparam;
     for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
       vram__fsdp_param *f = d->param + d->nparam;
-      if (p->kind == VRAM__BUFFER ||
+      if (p->kind == VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
         continue;
       vram__memory_zero(f, sizeof *f);
@@ -50060,6 +51384,18 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* DTensors of tensor parallelism are on a mesh of two dims, others on one: an optimizer has them in
+   groups of their own. at: room for as many numbers. */
+static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
+  uint32_t i, pass, n = 0;
+  for (i = 0; i < d->nparam; i++)
+    at[i] = d->optim[i];
+  for (pass = 0; pass < 2 && d->nparam; pass++)
+    for (i = 0; i < d->nparam; i++)
+      if ((d->param[at[i]].p->is_dtensor != d->param[at[0]].p->is_dtensor) == (pass == 1))
+        d->optim[n++] = at[i];
+}
+
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
    are named, or it says what it was exported with, the list of parameters is that of a whole
    module. */
@@ -50069,8 +51405,9 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
   for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+    if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
+  vram__fsdp_order_meshes(d, at);
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
     vram__fsdp_group *g = d->group + f->group;
@@ -50079,6 +51416,20 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   }
   for (i = 0; i < d->ngroup; i++)
     d->group[i].at = 0;
+}
+
+/* Does the module use this input? A stage's graph has those of other stages, too. */
+static int vram__fsdp_uses(const vram__step *s, const vram_value *v) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (!vram__pipe_is(s->o))
+    return 1;
+  for (n = d->first; n != d->end; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i] == v)
+        return 1;
+  return 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -50091,7 +51442,8 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   uint32_t i, j, m;
   g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
   for (i = 0; !k && i < s->g->ninput; i++)
-    at[g->nin++] = s->g->input[i];
+    if (vram__fsdp_uses(s, s->g->input[i]))
+      at[g->nin++] = s->g->input[i];
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
@@ -50138,21 +51490,23 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-VRAM__FN void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
-  const vram_node *n = s->g->first;
+  const vram_node *n = first;
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
-  d->shards = p->dp ? p->dp : 1;
+  d->first = first;
+  d->end = end;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
   d->reduce = p->reduce;
   d->offload = p->cpu_offload;
-  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->ngroup = 1 + vram__fsdp_units(s->g, units, first, end);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
   d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
@@ -50161,11 +51515,11 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
-  for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(s->g, units, n);
+  for (k = 1; n != end;) {
+    const vram__unit_run run = vram__fsdp_run(s->g, units, n, end);
     if (run.is_unit)
       d->group[k++].run = run;
-    n = run.last;
+    n = run.last->next;
   }
   for (k = 0; k < d->ngroup; k++)
     d->group[k].reshard =
@@ -50208,7 +51562,7 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
       const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
       if (s->nth == 1 && s->o->parallel->meta)
         continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER ||
+      if (p->kind != VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
         continue;
       vram__total_add(o->all + 1, bytes);
@@ -50220,18 +51574,34 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   }
 }
 
+/* Each stage of a pipeline has streams of its own, behind those of the one before. */
+static uint8_t vram__fsdp_first_stream(vram__step *s) {
+  const uint32_t k = vram__staged_stage(s), copies = vram__fsdp_of(s)->copies > 1;
+  const uint32_t first = k ? VRAM__FSDP_REDUCE + copies + (k - 1) * (2 + copies) : 0;
+  if (first + 2 + copies >= VRAM__STREAMS)
+    vram__step_refuse(s, VRAM_ERR_LIMIT, NULL,
+                      "fully_shard around more stages of a rank than there are streams for");
+  return (uint8_t)first;
+}
+
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards
    later. */
 static void vram__fsdp_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  if (s->nth == 1)
-    vram__fsdp_make(s);
+  if (s->nth == 1) {
+    const vram_node *first, *end;
+    vram__staged_nodes(s, &first, &end);
+    vram__fsdp_make(s, first, end);
+    d->stream = vram__fsdp_first_stream(s);
+  }
   s->unit_backward = vram__fsdp_post_backward;
   s->compute = d->mp;
-  o->all[0] = o->all[1] = o->trainable = none;
-  o->params_bytes = 0;
+  if (!vram__staged_stage(s)) {
+    o->all[0] = o->all[1] = o->trainable = none;
+    o->params_bytes = 0;
+  }
   for (i = 0; i < d->nparam; i++) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
@@ -50278,7 +51648,7 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
         vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
-    if (p->kind == VRAM__BUFFER &&
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
       vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
@@ -50318,7 +51688,8 @@ static void vram__fsdp_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->reduced = g->at = 0;
+    g->gathered = g->grad = g->reduced = g->at = g->passes = 0;
+    g->async = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
@@ -50358,7 +51729,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
@@ -50453,7 +51824,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
   }
@@ -50480,7 +51851,7 @@ static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = g->numel / d->shards;
-  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
   uint32_t chunk =
@@ -50521,7 +51892,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = 0;
+    g->gathered = g->grad = g->at = g->passes = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;
@@ -50699,7 +52070,7 @@ static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_opti
   const vram_param *q;
   if (p->sharding == VRAM_SHARDING_HYBRID)
     return "FullyShardedDataParallel is not played with HYBRID_SHARD";
-  if (p->dp < 2)
+  if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
     return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "
@@ -50794,6 +52165,8 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -50843,8 +52216,10 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->cp > 1)
-    return "cp is not played yet";
+  if (o->parallel->cp > 1 && !g->context)
+    return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)
+    return "more than 2^32-1 ranks";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -50863,14 +52238,24 @@ typedef struct vram__handover {
 } vram__handover;
 
 /* What happens in a part: an allocation is the part's next id. */
-enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+enum {
+  VRAM__PART_ALLOC,
+  VRAM__PART_FREE,
+  VRAM__PART_BRIEF,    /* what a library has while it runs */
+  VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
+  VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
+                          depends on what it has done before, and is played by whoever plays the part */
+};
 
 typedef struct vram__part_event {
-  uint64_t bytes;
+  uint64_t bytes; /* of a gradient: the leaf; of a unit: its number */
   const vram_node *node;
-  uint32_t id; /* see VRAM__ID_ */
-  uint8_t kind, cat, stream;
-  uint8_t kept; /* whoever plays the part holds it, too */
+  uint32_t id; /* see VRAM__ID_; of a gradient that was there before: VRAM__ID_NONE; of a unit: what
+                  it does */
+  uint8_t kind;
+  uint8_t cat; /* of a gradient: its dtype */
+  uint8_t stream;
+  uint8_t kept; /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
@@ -50887,13 +52272,11 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
-                              backward or input part the gradients of its inputs */
-  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient;      /* so many */
-  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
-  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
+                         backward or input part the gradients of its inputs */
+  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
   uint8_t known;
 } vram__played;
 
@@ -50923,7 +52306,8 @@ typedef struct vram__pipe_stage {
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
-  vram_graph g; /* the rank's */
+  vram_parallel alone; /* the same without a wrapper: of steps that play parts */
+  vram_graph g;        /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
@@ -50935,6 +52319,8 @@ typedef struct vram__pipe {
   uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
   uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
   vram_error refused;       /* of PyTorch */
+  uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
+  uint64_t each;
   const char *problem;
   vram_result failed;
 } vram__pipe;
@@ -50944,12 +52330,128 @@ VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_graph(vram__pipe *p);
 
-/* parts.c */
+/* crossing.c, parts_play.c */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
                              uint64_t bytes);
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes);
 VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* >>parallel/staged    a wrapper around each stage of a rank
+   Each stage is a module of its own with a wrapper of its own: what they keep lies one behind the
+   other, and s->wrapped is that of one of them, of the first where no stage runs. */
+
+/* The wrapper of one stage. */
+static void vram__staged_one(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (o->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+    vram__fsdp_wrapper(w);
+  else
+    vram__ddp_hooks_of_one(o, w);
+}
+
+static uint64_t vram__staged_each(const vram_graph *g, const vram_step_options *o) {
+  vram__wrapper one;
+  vram__staged_one(o, &one);
+  return (one.bytes(g, o) + 7) / 8 * 8;
+}
+
+/* From now on s->wrapped is that of local stage k. */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k) {
+  if (!s->wrapper || !s->pipe)
+    return;
+  s->wrapped = (uint8_t *)s->wrapped - s->pipe->at * s->pipe->each;
+  s->wrapped = (uint8_t *)s->wrapped + k * s->pipe->each;
+  s->pipe->at = k;
+}
+
+/* Whose it is. */
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s) { return s->pipe ? s->pipe->at : 0; }
+
+/* Nodes of the module that is wrapped: of a stage, or all. end: NULL behind the last one. */
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end) {
+  *first = s->pipe ? s->pipe->stage[s->pipe->at].first : s->g->first;
+  *end = s->pipe ? s->pipe->stage[s->pipe->at].end : NULL;
+}
+
+/* Is it a parameter of that module? */
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p) {
+  const vram_node *first, *end;
+  vram__staged_nodes(s, &first, &end);
+  return p->node->index >= first->index && (!end || p->node->index < end->index);
+}
+
+static uint64_t vram__staged_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram__product_or_overflow(vram_pipeline_stages(o->parallel), vram__staged_each(g, o));
+}
+
+static void vram__staged_options(vram__step *s) {
+  s->pipe->at = 0;
+  s->pipe->each = vram__staged_each(s->g, s->o);
+}
+
+/* The hook of each stage's wrapper. */
+#define VRAM__STAGED(hook)                                                                         \
+  static void vram__staged_##hook(vram__step *s) {                                                 \
+    vram__wrapper one;                                                                             \
+    uint32_t k;                                                                                    \
+    vram__staged_one(s->o, &one);                                                                  \
+    for (k = 0; k < s->pipe->local && !s->failed; k++) {                                           \
+      vram__staged_at(s, k);                                                                       \
+      if (one.hook)                                                                                \
+        one.hook(s);                                                                               \
+    }                                                                                              \
+    vram__staged_at(s, 0);                                                                         \
+  }
+VRAM__STAGED(construct)
+VRAM__STAGED(restore)
+VRAM__STAGED(lasts)
+VRAM__STAGED(zero_grad)
+VRAM__STAGED(optimized)
+#undef VRAM__STAGED
+
+static void vram__staged_put(vram__step *s, vram__owned *o) {
+  vram__wrapper one;
+  uint32_t k;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local && !s->failed; k++) {
+    vram__staged_at(s, k);
+    one.put(s, o);
+  }
+  vram__staged_at(s, 0);
+}
+
+static uint32_t vram__staged_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  vram__wrapper one;
+  uint32_t k, n = 0;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local; k++) {
+    vram__staged_at(s, k);
+    n += one.optim_params(s, p + n, with_grad);
+  }
+  vram__staged_at(s, 0);
+  return n;
+}
+
+/* Hooks that are called for the whole rank go to each stage's wrapper; those of forward and
+   backward are called for one stage. What fully_shard does there is a part's (parts.c). */
+VRAM__FN void vram__staged_hooks(vram__wrapper *w) {
+  w->bytes = vram__staged_bytes;
+  w->options = vram__staged_options;
+  w->put = w->put ? vram__staged_put : NULL;
+  w->construct = vram__staged_construct;
+  w->restore = vram__staged_restore;
+  w->lasts = vram__staged_lasts;
+  w->zero_grad = w->zero_grad ? vram__staged_zero_grad : NULL;
+  w->optim_params = w->optim_params ? vram__staged_optim_params : NULL;
+  w->optimized = w->optimized ? vram__staged_optimized : NULL;
+  if (w->forward) {
+    w->forward_begin = w->forward_end = w->backward_end = NULL;
+    w->forward = NULL;
+    w->record = NULL;
+  }
+}
 
 /* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
 
@@ -51110,6 +52612,15 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   return n;
 }
 
+/* Is backward split into input and weight part? */
+static int vram__pipe_splits(const vram__pipe *p) {
+  uint32_t i;
+  for (i = 0; i < p->naction; i++)
+    if (p->action[i].kind == VRAM_STAGE_W)
+      return 1;
+  return 0;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -51134,16 +52645,20 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
-      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
+      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with another strategy than ddp is not played yet");
-  if (p->parallel->wrapper &&
-      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
-       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+                           "DeepSpeed it is not played");
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played with one stage a rank, and of ddp's options with "
-                           "bucket_cap_mb and broadcast_buffers");
+                           "pp with ddp is played without find_unused_parameters and static_graph");
+  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
+      vram__pipe_splits(p))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a schedule that splits backward loses gradients of units whose "
+                           "parameters are not gathered when it begins (expected reshard=0)");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -51378,6 +52893,9 @@ static void vram__stage_sums(vram__pipe *p) {
   const vram_graph *g = p->whole;
   const vram_param *q;
   to->extra = g->extra;
+  to->is_cut = g->is_cut;
+  to->unit_first = g->unit_first;
+  to->unit_last = g->unit_last;
   to->holds = g->holds;
   to->nmade = g->nmade;
   to->rnn_dropout = g->rnn_dropout;
@@ -51443,10 +52961,7 @@ VRAM__FN int vram__pipe_graph(vram__pipe *p) {
   return 1;
 }
 
-/* >>parallel/parts    what a microbatch does on a stage, played once and written down
-   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
-   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
-   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
+/* >>parallel/parts    a player of parts */
 
 /* A tensor of a stage from which backward begins. */
 typedef struct vram__part_root {
@@ -51480,9 +52995,50 @@ typedef struct vram__part_player {
   vram__played *part; /* that is written down; NULL: none is */
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
+  vram_dtype dtype;        /* of the model, outside of parts */
   uint32_t *given, ngiven; /* what the running part gives */
-  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
+  vram__wrapper units;     /* fully_shard's, as far as it is autograd's */
 } vram__part_player;
+
+/* Gradients that came from the next stage: there before the part, and behind it. */
+typedef struct vram__part_incoming {
+  vram__tensor at, fitted; /* as received; with the dtype that the output has */
+} vram__part_incoming;
+
+/* parts.c */
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward);
+VRAM__FN void vram__part_end(vram__part_player *y);
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated);
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l);
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k);
+VRAM__FN void vram__part_hear(void *user, const vram_event *e);
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes);
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i);
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part);
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_drop_roots(vram__part_player *y);
+VRAM__FN void vram__part_give_inputs(vram__part_player *y);
+VRAM__FN void vram__part_drop_loss(vram__part_player *y);
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in);
+
+/* parts_split.c */
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in);
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part);
+
+/* parts_play.c */
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report);
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o);
+
+/* >>parallel/parts    what a microbatch does on a stage, played once and written down
+   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
+   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
+   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
 
 /* ---- writing down */
 
@@ -51501,29 +53057,38 @@ static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
   return VRAM__ID_NONE;
 }
 
-static void vram__part_hear(void *user, const vram_event *e) {
-  vram__part_player *y = (vram__part_player *)user;
-  vram__played *const part = y->part;
+/* The next event of the running part; NULL: nothing is written down. */
+static vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind) {
   vram__part_event *to;
-  if (!part || y->t.failed || (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE))
-    return;
+  if (!y->part || y->t.failed)
+    return NULL;
   to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
   if (!to) {
     y->t.failed = VRAM_ERR_MEMORY;
-    return;
+    return NULL;
   }
   vram__memory_zero(to, sizeof *to);
+  to->kind = kind;
+  y->part->count++;
+  return to;
+}
+
+VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
+  vram__part_player *y = (vram__part_player *)user;
+  vram__part_event *to;
+  if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
+    return;
+  to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
+  if (!to)
+    return;
   to->bytes = e->bytes;
   to->node = e->node;
   to->cat = (uint8_t)e->category;
   to->stream = (uint8_t)e->stream;
-  part->count++;
   if (e->action == VRAM_ACTION_ALLOC) {
-    to->kind = VRAM__PART_ALLOC;
-    to->id = part->ids++;
+    to->id = y->part->ids++;
     return;
   }
-  to->kind = VRAM__PART_FREE;
   to->id = vram__part_id(y, (uint32_t)e->id);
   if (to->id == VRAM__ID_NONE)
     vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, e->node,
@@ -51531,35 +53096,36 @@ static void vram__part_hear(void *user, const vram_event *e) {
 }
 
 /* What a library asks for while it runs. */
-static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  vram__part_event *to;
-  if (!y->part || t->failed)
-    return;
-  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
-  if (!to) {
-    t->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  vram__memory_zero(to, sizeof *to);
-  to->bytes = bytes;
-  to->kind = VRAM__PART_BRIEF;
-  y->part->count++;
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_BRIEF);
+  if (to)
+    to->bytes = bytes;
 }
 
-static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  if (y->norder < y->p->g.nparam)
-    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
+/* What fully_shard does for unit k. */
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_UNIT);
+  if (!to)
+    return;
+  to->id = what;
+  to->bytes = k;
 }
 
-static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+/* A wrapper that hears of each gradient. */
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_gradient((vram__part_player *)t->o->user, (uint32_t)(l - t->leaf.at), 1);
+}
+
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
   /* schedule.step runs inside autocast's context, backward with it */
   y->t.autocasts_backward = backward && y->t.amp;
+  if (backward && y->t.compute && y->t.g->dtype)
+    y->t.dtype = y->t.compute;
   y->p->used = (y->p->used + 7) & ~(uint64_t)7;
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
   part->known = 1;
+  vram__memory_zero(y->t.r->communication, sizeof y->t.r->communication);
   y->part = part;
 }
 
@@ -51604,44 +53170,37 @@ static uint32_t *vram__part_list(vram__part_player *y, uint32_t count) {
   return to;
 }
 
-/* Gradients that the running part has left behind. */
-static void vram__part_gradients(vram__part_player *y, vram__played *part) {
+/* The parameter of that leaf has a gradient, or more of it. */
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated) {
   vram__step *const t = &y->t;
-  uint32_t i;
-  for (i = 0; i < t->leaf.parameters; i++) {
-    const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
-    if (!g.d || y->had[i])
-      continue;
-    y->had[i] = 1;
-    if (!g.st)
-      continue;
-    to[0] = i;
-    to[1] = vram__part_id(y, vram__owner_at(t, g.st)->id);
-    vram__part_keep(part, to[1], 0);
-    part->ngradient++;
-  }
+  const vram__tensor g = t->leaf.at[leaf].grad;
+  vram__part_event *to;
+  if (!g.d || (y->had[leaf] && !accumulated) || !(to = vram__part_put(y, VRAM__PART_GRADIENT)))
+    return;
+  to->bytes = leaf;
+  to->cat = (uint8_t)g.dt;
+  to->kept = accumulated != 0;
+  to->id = VRAM__ID_NONE;
+  if (y->had[leaf] || !g.st)
+    return;
+  y->had[leaf] = 1;
+  to->id = vram__part_id(y, vram__owner_at(t, g.st)->id);
+  vram__part_keep(y->part, to->id, 0);
 }
 
 /* Ends the running part. */
-static void vram__part_end(vram__part_player *y) {
+VRAM__FN void vram__part_end(vram__part_player *y) {
   vram__played *const part = y->part;
   vram__step *const t = &y->t;
-  uint32_t i, n = 0;
+  uint32_t i;
+  for (i = 0; i < t->leaf.parameters; i++)
+    vram__part_gradient(y, i, 0);
   part->given = vram__part_list(y, y->ngiven);
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
-  part->order = vram__part_list(y, y->norder);
-  for (i = 0; part->order && i < y->norder; i++)
-    part->order[i] = y->order[i];
-  part->norder = y->norder;
-  y->norder = 0;
-  for (i = 0; i < t->leaf.parameters; i++)
-    n += t->leaf.at[i].grad.d && !y->had[i];
-  part->gradient = vram__part_list(y, 2 * n);
-  if (!t->failed)
-    vram__part_gradients(y, part);
+  vram__memory_copy(part->communication, t->r->communication, sizeof part->communication);
+  t->dtype = y->dtype;
   y->part = NULL;
 }
 
@@ -51697,7 +53256,7 @@ static void vram__part_roots(vram__part_player *y) {
   }
 }
 
-static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
   const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
   const uint32_t fn = vram__tensor_fn(&y->t, x);
   return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
@@ -51724,7 +53283,24 @@ static void vram__part_forget_casts(vram__part_player *y) {
   }
 }
 
-static void vram__part_forward(vram__part_player *y, vram__played *part) {
+/* The same of fully_shard's units, and of the root that they are in. */
+static void vram__part_forward_units(vram__part_player *y, const vram_node *end) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  vram__fsdp_forward_begin(t);
+  vram__fsdp_forward(t, end);
+  vram__part_return(y, y->s->first, end);
+  if (t->failed)
+    return;
+  vram__fsdp_module_end(t);
+  for (i = 0; i < y->s->nout; i++)
+    vram__fsdp_hook_on(t, y->s->out_value[i], 0);
+  if (y->s->is_last && !y->s->loss)
+    vram__fsdp_hook_on(t, y->p->g.root, 0);
+  vram__fsdp_module_over(t);
+}
+
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
@@ -51735,8 +53311,12 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 1;
   y->micro->base = (uint32_t)t->count.next_id;
   y->micro->ids = 0;
-  vram__forward_nodes(t, s->first, end);
-  vram__part_return(y, s->first, end);
+  if (t->wrapper)
+    vram__part_forward_units(y, end);
+  else {
+    vram__forward_nodes(t, s->first, end);
+    vram__part_return(y, s->first, end);
+  }
   if (!t->failed && s->loss) {
     vram__forward_nodes(t, s->loss, s->end);
     vram__part_return(y, s->loss, s->end);
@@ -51765,12 +53345,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
 
 /* ---- backward */
 
-/* Gradients that came from the next stage: there before the part, and behind it. */
-typedef struct vram__part_incoming {
-  vram__tensor at, fitted; /* as received; with the dtype that the output has */
-} vram__part_incoming;
-
-static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
@@ -51782,7 +53357,7 @@ static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
 }
 
 /* Engine::execute: gradients get the shapes and dtypes of what they belong to, and begin. */
-static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
@@ -51805,7 +53380,7 @@ static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
     }
 }
 
-static void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
     if (in[i].fitted.d)
@@ -51845,7 +53420,7 @@ static void vram__part_leaf_roots(vram__part_player *y) {
 }
 
 /* The graph of the microbatch is let go. */
-static void vram__part_drop_roots(vram__part_player *y) {
+VRAM__FN void vram__part_drop_roots(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
     vram__grad_fn_release(&y->t, y->micro->root[i].fn);
@@ -51854,7 +53429,7 @@ static void vram__part_drop_roots(vram__part_player *y) {
 }
 
 /* The gradients of the stage's inputs are given. */
-static void vram__part_give_inputs(vram__part_player *y) {
+VRAM__FN void vram__part_give_inputs(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nin && !y->t.failed; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -51868,21 +53443,20 @@ static void vram__part_give_inputs(vram__part_player *y) {
 }
 
 /* The loss has lost its graph, and goes. */
-static void vram__part_drop_loss(vram__part_player *y, int keep) {
+VRAM__FN void vram__part_drop_loss(vram__part_player *y) {
   vram__step *const t = &y->t;
   vram__tensor *const loss = &y->micro->loss;
   if (!loss->d)
     return;
   if (loss->st && !(loss->st & VRAM__LEAF))
     vram__history_drop(t, vram__slot_at(t, loss->st));
-  if (keep)
-    return;
   vram__tensor_release(t, *loss);
   *loss = vram__tensor_none();
 }
 
 /* stage_backward */
-static void vram__part_backward(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t from;
   if (!y->s->is_last)
@@ -51904,15 +53478,18 @@ static void vram__part_backward(vram__part_player *y, vram__played *part, vram__
       vram__backward_walk(t, from, 0);
     vram__part_start_over(y, in);
   }
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   if (t->failed)
     return;
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   vram__part_end(y);
 }
 
-/* ---- backward in two parts: stage_backward_input, stage_backward_weight */
+/* >>parallel/parts_split    backward in two parts (torch/distributed/pipelining/_backward.py:
+   stage_backward_input, stage_backward_weight) */
 
 /* The first leaf of a parameter that edge fn leads to; UINT32_MAX: to none. */
 static uint32_t vram__part_weight_of(vram__part_player *y, uint32_t fn, uint32_t depth) {
@@ -52094,11 +53671,15 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   t->tape.retain = 1;
   for (at = from; at && !t->failed; at = f->prev) {
     f = vram__grad_fn_at(t, at);
+    if (f->hooked && (f->flag & 2))
+      t->wrapper->record(t, at);
     if (f->flag & 2)
       vram__part_input_record(y, at);
     f->flag = 0;
   }
   t->tape.retain = 0;
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_input_expect(y, from, 0);
   for (i = 0; i < y->s->nin; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -52109,7 +53690,7 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   }
 }
 
-static void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   vram__tensor one = vram__tensor_none();
   uint32_t from;
@@ -52147,7 +53728,7 @@ static void vram__part_input(vram__part_player *y, vram__played *part, vram__par
   else
     vram__part_start_over(y, in);
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   y->micro->input_ids = part->ids;
   vram__part_end(y);
@@ -52189,6 +53770,7 @@ static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
       if (l->d->flags & VRAM__DENSE)
         l->grad.d = l->d;
     }
+    vram__part_gradient(y, i, 0);
     n++;
   }
   for (i = 0; i < past->ndw; i++)
@@ -52219,10 +53801,12 @@ static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
     if (g->grad[i].d)
       VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
   vram__backward_walk(t, g->record, 0);
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_mask(f, other, kept, 0);
 }
 
-static void vram__part_weight(vram__part_player *y, vram__played *part) {
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__part_past past;
   uint32_t k, i;
@@ -52246,7 +53830,7 @@ static void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__part_end(y);
 }
 
-/* ---- which parts a stage has */
+/* >>parallel/parts_play    which parts a stage has, and in which order they are played */
 
 /* Which part an action is. had: the stage has gradients. */
 static uint32_t vram__part_of(const vram_stage_action *a, int had) {
@@ -52383,9 +53967,9 @@ static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
 }
 
 /* The graph as a step of its own, before anything runs. */
-static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
-                           const vram_step_options *o, void *scratch, uint64_t bytes,
-                           vram_report *report) {
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report) {
   vram_result r;
   t->count.live = NULL;
   t->count.live_cap = 0;
@@ -52396,6 +53980,8 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
   t->pipe = NULL;
   r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
   if (!r) {
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+      t->compute = p->parallel->mp;
     vram__step_put_model(t);
     vram__step_put_inputs(t);
     r = (vram_result)t->failed;
@@ -52404,13 +53990,14 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
 }
 
 /* Options of a step that nobody listens to. */
-static void vram__part_options(vram_step_options *quiet, const vram_step_options *o) {
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o) {
   *quiet = *o;
   quiet->event = NULL;
   quiet->user = NULL;
   quiet->nodes = NULL;
   quiet->replay = NULL;
-  quiet->parallel = NULL;
+  quiet->parallel = &p->alone;
   quiet->first_step = 1;
   quiet->accumulate = 0;
   quiet->prefetch = 0;
@@ -52452,6 +54039,27 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
   return y->p->failed ? 0 : vram__part_settle(y->p, y->s);
 }
 
+/* The stage is wrapped by fully_shard: forward and backward go through its units, and what these do
+   to parameters is written down. */
+static int vram__part_wrap(vram__part_player *y, uint32_t micros) {
+  vram__step *const t = &y->t;
+  vram__fsdp *d;
+  const uint64_t bytes = vram__fsdp_bytes(t->g, t->o);
+  t->wrapped = d = (vram__fsdp *)vram__pipe_take(y->p, bytes);
+  if (!d)
+    return 0;
+  vram__memory_zero(d, bytes);
+  vram__fsdp_make(t, y->s->first, y->s->end);
+  d->tell = vram__part_tell;
+  d->hook_room = t->g->nvalue * micros;
+  d->hook = (vram__fsdp_hook *)vram__pipe_take(y->p, d->hook_room * (uint64_t)sizeof *d->hook);
+  vram__memory_zero(&y->units, sizeof y->units);
+  y->units.record = vram__fsdp_pre_backward;
+  t->wrapper = &y->units;
+  t->unit_backward = vram__fsdp_post_backward;
+  return d->hook != NULL;
+}
+
 /* Plays every part of every local stage. */
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes) {
@@ -52461,7 +54069,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   vram__part_incoming *in;
   uint32_t k, most = 1;
   vram__memory_zero(&y, sizeof y);
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   quiet.event = vram__part_hear;
   quiet.user = &y;
   y.p = p;
@@ -52472,15 +54080,15 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
-  if (!y.had || !y.given || !in || !y.order)
+  if (!y.had || !y.given || !in)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
+  y.dtype = y.t.dtype;
   y.t.brief = vram__part_hear_brief;
-  if (p->parallel->wrapper)
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
@@ -52490,6 +54098,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     if (!y.s->is_cast)
       return 0;
     vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && !vram__part_wrap(&y, VRAM__PART_MICROS))
+      return 0;
     if (!vram__part_stage(&y, in))
       return 0;
   }
@@ -52498,7 +54108,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   return 1;
 }
 
-/* ---- what crosses */
+/* >>parallel/crossing    what goes from one stage to the next */
 
 /* Values made before `edge` that a node from it on uses; to NULL: they are counted. */
 static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
@@ -52564,9 +54174,11 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
   for (n = g->first; n; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
       last[n->in[i]->index] = n->index;
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
     return 0;
+  if (t.compute && g->dtype)
+    t.dtype = t.compute;
   t.phase = VRAM_PHASE_FORWARD;
   t.cat = VRAM_CATEGORY_ACTIVATIONS;
   t.grad = 1;
@@ -52597,13 +54209,20 @@ typedef struct vram__pipe_micro {
   uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
+enum {
+  VRAM__FLOW_GATHERS = 1, /* its parameters are being gathered, and somebody has to wait for them */
+  VRAM__FLOW_REDUCED = 2  /* its gradients were reduced, and with that its parameters went */
+};
+
 typedef struct vram__pipe_run {
   vram__step *s;
   vram__pipe *p;
   vram__pipe_micro *micro; /* local stages times microbatches */
   uint32_t *own;           /* slots of the running part */
   uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
-  uint8_t *had;            /* by local stage: it has gradients */
+  uint8_t *taken;          /* by slot of the running part: some gradient lies in it */
+  uint32_t *done;          /* by local stage: backward passes whose gradients are there */
+  uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
 } vram__pipe_run;
 
@@ -52708,6 +54327,23 @@ static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uin
     vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
 }
 
+/* A parameter has its first gradient, or more of it, of which a wrapper hears in the last backward
+   of its stage. */
+static void vram__pipe_part_gradient(vram__pipe_run *r, const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram__leaf *l = s->leaf.at + e->bytes;
+  if (e->id != VRAM__ID_NONE && !VRAM__ID_KIND(e->id)) {
+    if (r->taken[e->id]) /* several parameters in one storage */
+      vram__slot_retain(s, r->own[e->id]);
+    r->taken[e->id] = 1;
+    l->grad.d = l->d;
+    l->grad.dt = (vram_dtype)e->cat;
+    l->grad.st = r->own[e->id];
+  }
+  if (e->kept && s->leaf.accumulated)
+    s->leaf.accumulated(s, l);
+}
+
 static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                   const vram__part_event *e) {
   vram__step *const s = r->s;
@@ -52722,6 +54358,12 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
     break;
   case VRAM__PART_FREE:
     vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  case VRAM__PART_GRADIENT:
+    vram__pipe_part_gradient(r, e);
+    break;
+  case VRAM__PART_UNIT:
+    vram__fsdp_unit(s, e->id, (uint32_t)e->bytes);
     break;
   default:
     brief.lower = brief.expected = brief.upper = e->bytes;
@@ -52745,23 +54387,14 @@ static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
   }
 }
 
-/* Parameters have their first gradients. */
-static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
-  vram__step *const s = r->s;
+/* What is sent in a part. */
+static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
   uint32_t i;
-  for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
-    const uint32_t id = part->gradient[2 * (size_t)i + 1];
-    uint32_t j;
-    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
-      continue;
-    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
-      j++;
-    if (j < i)
-      vram__slot_retain(s, r->own[id]);
-    l->grad.d = l->d;
-    l->grad.dt = l->dt;
-    l->grad.st = r->own[id];
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    vram_communication *to = s->r->communication + i;
+    to->calls += part->communication[i].calls;
+    to->bytes = vram__sum_or_overflow(to->bytes, part->communication[i].bytes);
+    to->sent = vram__sum_or_overflow(to->sent, part->communication[i].sent);
   }
 }
 
@@ -52773,13 +54406,50 @@ static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32
   uint32_t i;
   if (!part->known)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  vram__memory_zero(r->taken, part->ids);
   for (i = 0; i < part->count && !s->failed; i++)
     vram__pipe_part_event(r, k, mb, part->event + i);
   s->stream = 0;
   s->node = NULL;
-  if (!s->failed)
-    vram__pipe_part_gradients(r, part);
+  vram__pipe_part_sends(s, part);
   return part;
+}
+
+/* One that makes gradients: the last of a stage is reduced. */
+static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                                uint32_t which) {
+  const vram__played *part;
+  const int last = r->done[k] + 1 == r->p->microbatches;
+  const int ddp = r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+  if (ddp && last)
+    vram__ddp_last_backward(r->s);
+  part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
+  r->done[k]++;
+  if (ddp && last)
+    VRAM__WRAPPER_DO(r->s, backward_end);
+  return part;
+}
+
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* The outputs of the last stage are detached behind its backward, but for views: a DTensor's
+   to_local() gives one, and with its history the inputs of the stage stay. */
+static uint32_t vram__pipe_kept_inputs(const vram__pipe *p) {
+  const vram__pipe_stage *last = vram__pipe_last(p);
+  uint32_t i, views = 0;
+  for (i = 0; i < last->nout; i++)
+    views += last->out_value[i]->node && last->out_value[i]->node->op == VRAM_OP_all_gather;
+  return views ? last->nin : 0;
+}
+
+/* Slots that the schedule keeps of each microbatch: outputs, then inputs. */
+static uint32_t vram__pipe_kept(const vram__pipe *p) {
+  return vram__pipe_last(p)->nout + vram__pipe_kept_inputs(p);
 }
 
 /* What lives behind the part gets its place in the microbatch's table. */
@@ -52791,6 +54461,39 @@ static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const 
       m->live[from + part->live_of[i]] = r->own[i];
 }
 
+/* The stage computes: what its wrapper keeps is s->wrapped, and what was gathered for it is waited
+   for (_assert_unsharded). */
+static void vram__pipe_enter(vram__pipe_run *r, uint32_t k) {
+  vram__staged_at(r->s, k);
+  if (r->flow[k] & VRAM__FLOW_GATHERS)
+    vram__fsdp_stage_wait(r->s);
+  r->flow[k] &= (uint8_t)~VRAM__FLOW_GATHERS;
+}
+
+/* What fully_shard does for a stage beside its forward and backward passes. */
+static void vram__pipe_flow(vram__pipe_run *r, uint32_t k, uint32_t kind) {
+  vram__staged_at(r->s, k);
+  if (kind == VRAM_STAGE_UNSHARD) {
+    vram__fsdp_stage_unshard(r->s);
+    r->flow[k] |= VRAM__FLOW_GATHERS;
+  } else if (kind == VRAM_STAGE_REDUCE_GRAD) {
+    vram__fsdp_stage_reduce(r->s);
+    r->flow[k] |= VRAM__FLOW_REDUCED;
+  } else if (kind == VRAM_STAGE_WAIT_REDUCE_GRAD)
+    vram__fsdp_stage_end(r->s);
+  else if (!(r->flow[k] & VRAM__FLOW_REDUCED))
+    vram__fsdp_stage_reshard(r->s);
+  vram__staged_at(r->s, 0);
+}
+
+/* ScheduleGPipe and Schedule1F1B do so at the end. */
+static void vram__pipe_reduce(vram__pipe_run *r) {
+  if (!r->s->wrapper || r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
+    return;
+  vram__pipe_flow(r, 0, VRAM_STAGE_REDUCE_GRAD);
+  vram__pipe_flow(r, 0, VRAM_STAGE_WAIT_REDUCE_GRAD);
+}
+
 static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -52798,20 +54501,25 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   m->live = vram__pipe_table(r, k);
   r->s->node = NULL;
   r->s->last_batch = 0;
+  vram__pipe_enter(r, k);
   VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
   VRAM__WRAPPER_DO(r->s, forward_end);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
   vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
   vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
   if (r->chunk && stage->is_last) {
+    const uint32_t inputs = vram__pipe_kept_inputs(r->p);
+    uint32_t *const to = r->chunk + (uint64_t)mb * vram__pipe_kept(r->p);
     vram__slots_retain(r->s, m->out, stage->nout);
-    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
-                      stage->nout * (uint64_t)sizeof *m->out);
+    vram__memory_copy(to, m->out, stage->nout * (uint64_t)sizeof *m->out);
+    vram__slots_retain(r->s, m->in, inputs);
+    vram__memory_copy(to + stage->nout, m->in, inputs * (uint64_t)sizeof *m->in);
   }
 }
 
@@ -52832,11 +54540,10 @@ static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int deta
 static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part =
-      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->wrapper && mb + 1 == r->p->microbatches)
-    vram__ddp_last_backward(r->s, part->order, part->norder);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part_back(r, k, mb, VRAM__PART_BACKWARD);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -52847,7 +54554,10 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   if (stage->is_first)
@@ -52860,8 +54570,9 @@ static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 
 static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
+  vram__pipe_enter(r, k);
+  vram__pipe_part_back(r, k, mb, VRAM__PART_WEIGHT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_over(r, k, mb, 1);
@@ -52917,10 +54628,14 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+static int vram__pipe_keeps_sent(const vram__pipe_run *r) {
+  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+}
+
 /* release_fwd_send_outputs: DistributedDataParallel keeps them. */
 static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !r->s->wrapper)
+  if (!stage->is_last && !vram__pipe_keeps_sent(r))
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }
 
@@ -52955,6 +54670,7 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
     vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, ops, most);
   vram__slots_release(r->s, work, most);
   for (i = count; i--;)
@@ -53041,6 +54757,7 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
     vram__pipe_1f1b_backward(r, &v, b++, 0);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, v.fwd_sends, v.most);
   vram__slots_release(r->s, v.fwd_recvs, v.most);
   vram__slots_release(r->s, v.bwd_recvs, v.most);
@@ -53113,8 +54830,11 @@ static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
   case VRAM_STAGE_WAIT_F:
     vram__slots_release(r->s, m->sent, stage->nout);
     break;
-  default: /* VRAM_STAGE_WAIT_B */
+  case VRAM_STAGE_WAIT_B:
     vram__slots_release(r->s, m->gin, stage->nin);
+    break;
+  default:
+    vram__pipe_flow(r, k, a->kind);
   }
 }
 
@@ -53137,13 +54857,6 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   return 0;
 }
 
-static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
-  uint32_t k;
-  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
-    ;
-  return p->stage + k;
-}
-
 /* Memory of a run. */
 static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
@@ -53164,15 +54877,19 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
   r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
                                             p->local * (uint64_t)sizeof *r->table);
-  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
-  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+  r->done =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local * (uint64_t)sizeof *r->done);
+  r->taken = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, ids + UINT64_C(1));
+  r->flow = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->done || !r->taken || !r->flow) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
   vram__memory_zero(r->micro, micros * sizeof *r->micro);
   vram__memory_zero(at, slots * sizeof *at);
   vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
-  vram__memory_zero(r->had, p->local);
+  vram__memory_zero(r->done, p->local * (uint64_t)sizeof *r->done);
+  vram__memory_zero(r->flow, p->local);
   for (k = 0; k < p->local; k++)
     for (mb = 0; mb < p->microbatches; mb++) {
       vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -53224,7 +54941,7 @@ static void vram__pipe_merge(vram__pipe_run *r) {
 /* clear_runtime_states: outputs of the step before go; those of this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
-  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
   uint64_t i;
   if (!vram__pipe_keeps_outputs(p))
     return;
@@ -53308,7 +55025,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__slots_release(s, m->in, p->stage[k].nin);
     }
   }
-  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
   s->r->autocast_cache_bytes = p->autocast;
@@ -53344,10 +55061,15 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   s->r->inputs_bytes += p->target;
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
-  n = vram__pipe_last(p)->nout;
+  n = vram__pipe_kept(p);
   for (k = 0; k < n * p->microbatches && !s->failed; k++) {
-    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
-                                 VRAM_CATEGORY_OTHER);
+    const vram__pipe_stage *last = vram__pipe_last(p);
+    const uint64_t which = k % n;
+    p->chunk[k] =
+        vram__pipe_put(s,
+                       vram__handover_bytes(which < last->nout ? last->out + which
+                                                               : last->in + (which - last->nout)),
+                       VRAM_CATEGORY_OTHER);
     if (s->replay && p->blocks && p->chunk[k])
       vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
   }
@@ -53356,7 +55078,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
 /* ---- setting it up */
 
 VRAM__FN int vram__pipe_is(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->pp > 1;
+  return o && o->parallel && (o->parallel->pp > 1 || o->parallel->is_pipeline);
 }
 
 /* Storages that live at once beside those of one microbatch, at most. */
@@ -53419,6 +55141,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -53445,7 +55169,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     }
   }
   if (vram__pipe_keeps_outputs(p)) {
-    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
     if (!p->chunk)
       return VRAM_ERR_MEMORY;
@@ -53473,6 +55197,11 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (p->wrapper == VRAM_WRAPPER_FSDP2)
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *
+                                                                         (uint64_t)VRAM__PARTS *
+                                                                         sizeof(vram__fsdp_hook)));
   n = vram__sum_or_overflow(
       n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
                                    (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));
@@ -53665,8 +55394,8 @@ static void vram__ds_take(vram__step *s) {
   d->member = d->by_leaf + s->g->nparam;
   d->norms = d->member + s->g->nparam;
   d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
-  d->ranks = o->dp;
-  d->rank = vram_parallel_place_of(o).dp;
+  d->ranks = vram__wrapper_ranks(o);
+  d->rank = vram__wrapper_rank(o);
   d->dtype = s->dtype;
   d->overlap = o->overlap_comm;
   d->contiguous = o->contiguous_gradients || o->offload_optimizer;
@@ -55087,8 +56816,8 @@ static void vram__ds3_take(vram__step *s) {
   uint32_t leaf = 0;
   vram__ds3_arrays(s);
   d->ds.stage = 3;
-  d->ds.ranks = o->dp;
-  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.ranks = vram__wrapper_ranks(o);
+  d->ds.rank = vram__wrapper_rank(o);
   d->ds.dtype = s->dtype;
   d->ds.overlap = o->overlap_comm;
   d->ds.contiguous = o->contiguous_gradients;
@@ -55440,7 +57169,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
   };
   if (!p)
     return sum;
-  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[0] = p->copies, size[1] = p->wrapper ? vram__wrapper_ranks(p) : 1, size[2] = p->tp;
   size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
   for (i = 0; i < 6; i++) {
     used += size[i] > 1;
@@ -55575,7 +57304,7 @@ typedef enum vram__differ {
 } vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+  return vram__wrapper_ranks(p) < 2                                         ? VRAM__ALL_EQUAL
          : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
          : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
          : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
@@ -55585,16 +57314,22 @@ static vram__differ vram__wrapper_differs(const vram_parallel *p) {
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
   if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
-    n += vram__partition_room(g, p->dp);
+    n += vram__partition_room(g, vram__wrapper_ranks(p));
   return n;
 }
 
-/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
-   first cp's rank dp. */
-static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+/* The rank at the place of p->rank that is the wrapper's rank `shard` in the first copy. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t shard) {
   const vram_parallel_place at = vram_parallel_place_of(p);
-  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
-  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+  const uint32_t tp = p->tp ? p->tp : 1;
+  return at.pp * ((p->copies ? p->copies : 1) * vram__wrapper_ranks(p) * tp) + shard * tp + at.tp;
+}
+
+/* Of the wrapper's ranks each cp-th is at the place along cp that p->rank has: the first of them
+   from `from` on. */
+static uint32_t vram__shard_at_place(const vram_parallel *p, uint32_t from) {
+  const uint32_t cp = p->cp ? p->cp : 1, place = vram_parallel_place_of(p).cp;
+  return from + (cp + place - from % cp) % cp;
 }
 
 typedef struct vram__class_list {
@@ -55620,7 +57355,7 @@ static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, u
   uint64_t sum = 0;
   for (q = g->param_first; q; q = q->next) {
     const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
-    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t part = vram__div_up_u64(rows, vram__wrapper_ranks(p)), before = part * dp;
     const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
     if (q->kind == VRAM__PARAM)
       sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
@@ -55634,15 +57369,18 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   vram__bounds_of_ranks b;
   const vram_param *q;
   uint32_t i;
-  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), vram__wrapper_ranks(p));
   if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
     for (q = g->param_first; q; q = q->next)
       if (vram__param_is_cut(q))
         vram__boundaries_of(&b, q->d->v[0]);
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
+    const uint32_t first = vram__shard_at_place(p, b.at[i]), cp = p->cp ? p->cp : 1;
+    if (first < end)
+      vram__class_put(list, vram__rank_of_shard(p, first),
+                      vram__rank_of_shard(p, first + (end - 1 - first) / cp * cp),
+                      ((end - 1 - first) / cp + 1) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -55658,9 +57396,9 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
-    vram__partition_sink(heap, p->dp);
+    vram__partition_sink(heap, vram__wrapper_ranks(p));
   }
-  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+  for (i = 0; i < vram__wrapper_ranks(p); i++) /* in order of ranks again */
     while (heap[i].rank != i) {
       t = heap[heap[i].rank];
       heap[heap[i].rank] = heap[i];
@@ -55672,8 +57410,8 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
    how many elements, and how much of that. */
 static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
                                   const vram_param **param, vram__partition *to) {
-  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
-  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  const uint64_t align = 2 * (uint64_t)vram__wrapper_ranks(p); /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? vram__wrapper_ranks(p) : 1;
   uint64_t numel = 0, part, at = 0;
   uint32_t n = 0, first, i;
   const vram_param *q;
@@ -55682,7 +57420,7 @@ static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
       param[n++] = q;
       numel += q->d->numel;
     }
-  part = (numel + align - 1) / align * align / p->dp;
+  part = (numel + align - 1) / align * align / vram__wrapper_ranks(p);
   for (first = 0; first < every && first < n; first++)
     for (i = first; i < n; i += every) {
       const uint64_t end = at + param[i]->d->numel;
@@ -55699,8 +57437,10 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
                                        uint64_t others, vram__class_list *list) {
   const vram_param **param = (const vram_param **)memory;
   vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  const uint32_t ranks = vram__wrapper_ranks(p), cp = p->cp ? p->cp : 1;
+  const uint32_t place = vram_parallel_place_of(p).cp;
   uint32_t i, k, first;
-  for (i = 0; i < p->dp; i++) {
+  for (i = 0; i < ranks; i++) {
     heap[i].elements = heap[i].hash = 0;
     heap[i].rank = i;
   }
@@ -55708,14 +57448,14 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
     vram__partition_place(g, p, param, heap);
   else
     vram__partition_params(g, p, param, heap);
-  for (i = 0; i < p->dp; i++) {
+  for (i = place; i < ranks; i += cp) {
     uint64_t alike = 0;
     uint32_t last = i;
-    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
-      first++;
+    for (first = place; !vram__partitions_alike(heap + first, heap + i);)
+      first += cp;
     if (first < i)
       continue;
-    for (k = i; k < p->dp; k++)
+    for (k = i; k < ranks; k += cp)
       if (vram__partitions_alike(heap + k, heap + i)) {
         alike++;
         last = k;
@@ -55729,7 +57469,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1);
   vram__class_list to;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(g, p))
@@ -55748,17 +57488,18 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   return VRAM_OK;
 }
 
-/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+/* Stages differ, ranks of tensor parallelism where an axis does not divide, and those of a context,
+   whose rounds of attention are of other halves. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   const uint64_t world = vram_parallel_world(p);
-  const uint32_t stages = p->pp ? p->pp : 1;
+  const uint32_t stages = p->pp ? p->pp : 1, cp = p->cp ? p->cp : 1;
   const vram_param *q;
   vram__bounds_of_ranks b;
   vram__class_list to;
-  uint32_t i, stage;
+  uint32_t i, k, stage;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(whole, p))
     return VRAM_ERR_MEMORY;
@@ -55773,11 +57514,12 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
   to.count = 0;
   to.cap = cap;
   for (stage = 0; stage < stages; stage++)
-    for (i = 0; i < b.count; i++) {
-      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-      const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
-    }
+    for (k = 0; k < cp; k++)
+      for (i = 0; i < b.count; i++) {
+        const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+        const uint32_t first = (uint32_t)(world / stages * stage) + k * b.ranks;
+        vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
+      }
   *count = to.count;
   return VRAM_OK;
 }

@@ -85,8 +85,9 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
 }
 
 /* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
-   stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). */
-static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep,
+   stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). Of tensor
+   parallelism's DTensors DistributedDataParallel wants none. */
+static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t ranks,
                             char (*to)[AUTO_WAY]) {
   const char *const stays = has_option(a, "reshard") ? NULL : ",reshard=0";
   uint32_t n = 0, i;
@@ -94,10 +95,12 @@ static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep,
     **to = 0;
     return 1;
   }
-  snprintf(to[n++], sizeof *to, "ddp=%" PRIu32, ranks);
-  if (ep > 1) /* experts are what DistributedDataParallel is told to leave alone */
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "ddp=%" PRIu32, ranks);
+  if (x->ep > 1) /* experts are what DistributedDataParallel is told to leave alone */
     return n;
-  snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
   for (i = ranks; i > 1; i--)
     if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
       char way[32];
@@ -158,7 +161,7 @@ static int lines_add(auto_search *a, const auto_line *group, int sp) {
       like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
       if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
         continue;
-      n = wrappers_of(a, dp, like.ep, way);
+      n = wrappers_of(a, &like, dp, way);
       for (i = 0; i < n && !status; i++)
         for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
           status = line_add(a, &like, way[i], sp);

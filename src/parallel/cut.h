@@ -25,6 +25,7 @@ typedef struct vram__rank_value {
   uint8_t is_sequence; /* a part of the sequence, not of heads or features */
   uint8_t is_dtensor;  /* it knows how it is cut */
   uint8_t gone;        /* it went earlier than in the whole graph */
+  uint8_t constant;    /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -40,6 +41,7 @@ typedef struct vram__rank_cut {
   uint32_t table_axis; /* and the axis along which its result is cut */
   uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
+  int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
@@ -71,6 +73,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 /* cut_experts.c */
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
+
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
 VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);

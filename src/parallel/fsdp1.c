@@ -52,7 +52,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
   }
@@ -79,7 +79,7 @@ static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = g->numel / d->shards;
-  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
   uint32_t chunk =
@@ -120,7 +120,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = 0;
+    g->gathered = g->grad = g->at = g->passes = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = VRAM__FSDP1_REDUCE;
@@ -298,7 +298,7 @@ static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_opti
   const vram_param *q;
   if (p->sharding == VRAM_SHARDING_HYBRID)
     return "FullyShardedDataParallel is not played with HYBRID_SHARD";
-  if (p->dp < 2)
+  if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
     return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "

@@ -33,7 +33,8 @@ enum { /* what an option's value is */
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
        VRAM__SPEC_INIT,
-       VRAM__SPEC_OFFLOAD
+       VRAM__SPEC_OFFLOAD,
+       VRAM__SPEC_ROTATE
 };
 
 #define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
@@ -90,6 +91,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
+    {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
+    VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -309,6 +312,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "cpu or none";
     *(uint8_t *)at = w.text[0] == 'c';
     break;
+  case VRAM__SPEC_ROTATE:
+    if (!vram__text_is(w.text, w.len, "alltoall") && !vram__text_is(w.text, w.len, "allgather"))
+      return "allgather or alltoall";
+    *(uint8_t *)at = w.text[3] == 't';
+    break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
       return "cuda or meta";
@@ -354,6 +362,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
@@ -399,6 +408,7 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
+  p->enable_load_balance = 1;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
