@@ -124,10 +124,12 @@ def export(d, to, truth):
             return p.stderr.strip().split("\n")[-1]
         source = "hf:" + os.path.join(source, "config.json")
         # what was measured: positions are zeros there, as all values, which transformers takes for packed sequences
-        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone
+        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone, and of an encoder with a
+        # decoder the latter has a configuration of its own, whose use_cache nobody switched off
         more = ["--seq", str(d["seq"] or 128), "--packed"]
         with open(source[3:]) as f:
-            more += ["--without", "decoder_input_ids"] if json.load(f).get("is_encoder_decoder") else []
+            if json.load(f).get("is_encoder_decoder"):
+                more += ["--without", "decoder_input_ids", "--set", "use_cache=True"]
     p = subprocess.run(
         [PYTHON, os.path.join(HERE, "export_torch.py"), source, "-o", to, *more], capture_output=True, text=True
     )

@@ -142,12 +142,12 @@ static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
   uint32_t i;
-  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
-    return;
   if (d->flat) {
-    vram__fsdp1_reshard(s, g);
+    vram__fsdp1_post_forward(s, g);
     return;
   }
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -204,7 +204,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
+  if (g->first == g->end || !s->grad)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -238,13 +238,14 @@ static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   vram__fsdp_take_inputs(s, k);
   g->training = VRAM__FSDP_FORWARD;
+  if (vram__fsdp_of(s)->flat) {
+    vram__fsdp1_pre_forward(s, k);
+    return;
+  }
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
   vram__fsdp_register(s, k);
-  if (!vram__fsdp_of(s)->flat)
-    vram__fsdp_prefetch(s, k, 1);
-  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
-    vram__fsdp_unshard(s, g + 1);
+  vram__fsdp_prefetch(s, k, 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
@@ -393,7 +394,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
   g->training = VRAM__FSDP_PRE_BACKWARD;
   vram__fsdp_unshard(s, g);
   vram__fsdp_wait(s, g);
-  vram__fsdp_expect(s, g);
+  if (d->flat)
+    vram__fsdp1_pre_backward_of(s, g);
+  else
+    vram__fsdp_expect(s, g);
   g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
   if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
                             : !vram__fsdp_prefetches(s, k)))
@@ -553,7 +557,8 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   }
   for (k = 0; k < d->ngroup && !s->failed; k++) {
     vram__buffer_free(s, &d->group[k].reduced);
-    vram__buffer_free(s, &d->group[k].gathered);
+    if (!d->flat)
+      vram__buffer_free(s, &d->group[k].gathered);
     d->group[k].at = 0;
   }
   vram__buffer_free(s, &d->kept);

@@ -408,7 +408,8 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
     return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
-  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) &&
+      !p->cpu_offload && p->wrapper != VRAM_WRAPPER_FSDP1)
     return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
            "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
