@@ -13633,6 +13633,7 @@ typedef struct vram__leaf {
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go;         /* its gradient went in backward, when its step was made */
+  uint8_t permuted;       /* leaf.views: its gradient is not contiguous */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -13865,6 +13866,8 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
+  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
+                       added on the stream of this number; 0: they are leaves of their own */
   uint8_t known;    /* `past` is known from a step before */
   uint8_t shared;   /* two gradients lie on one storage */
   uint8_t all_had;  /* every trainable parameter got a gradient, */
@@ -17319,11 +17322,17 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
   const vram__storage *st = vram__slot_at(s, at->st);
+  const int is_view = s->leaf.views && (uintptr_t)at >= (uintptr_t)s->leaf.now &&
+                      (uintptr_t)at < (uintptr_t)(s->leaf.now + s->leaf.parameters);
   vram__tensor sum;
   if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
+  if (is_view)
+    s->stream = s->leaf.views;
   sum = vram__pointwise_empty2(s, *at, *t);
+  if (is_view)
+    s->stream = 0;
   vram__tensor_release(s, *at);
   *at = sum;
 }
@@ -17413,7 +17422,8 @@ static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vra
                                                               vram__tensor *t) {
   const vram__tensor arrived = *t;
   if (t->d && !l->grad.d) {
-    if (!vram__gradient_can_take(s, l, t))
+    l->permuted = !(t->d->flags & VRAM__CONTIG);
+    if (!s->leaf.views && !vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
     else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
@@ -48891,39 +48901,54 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
 
 /* ---- construction */
 
-/* module.to(device): children first, so the root's own come last. */
+/* The whole parameter i, before the first step. */
+static void vram__fsdp_move_param(vram__step *s, vram__fsdp *d, uint32_t i) {
+  const vram__fsdp_param *f = d->param + i;
+  vram__replay *const run = s->replay;
+  if (vram__step_distributes(s))
+    s->replay = NULL; /* what is there is more than this rank's part */
+  d->param[i].whole = vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+  if (run && !s->replay) {
+    s->replay = run;
+    run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+  }
+}
+
+static void vram__fsdp_move_buffer(vram__step *s, vram__owned *o, const vram_param *p) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+  if (s->nth == 1 && s->o->parallel->meta)
+    return; /* they come with to_empty */
+  vram__total_add(o->all + 1, bytes);
+  if (s->replay && s->replay->fresh == 2) {
+    vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+    vram__replay_get(s, bytes, 0);
+  }
+}
+
+/* module.to(device): as the modules are defined. A text has the root's own as torch.nn.Module has
+   what is its own: it moves its children first. */
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
-  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first != NULL;
   const vram_param *p;
   vram__fsdp_owners(s, d, owner);
   for (k = 1; k <= d->ngroup; k++) {
     const uint32_t at = k % d->ngroup;
-    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
-      const vram__fsdp_param *f = d->param + i;
-      vram__replay *const run = s->replay;
-      if (vram__step_distributes(s))
-        s->replay = NULL; /* what is there is more than this rank's part */
-      d->param[i].whole =
-          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
-      if (run && !s->replay) {
-        s->replay = run;
-        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
-      }
-    }
-    for (p = s->g->param_first; p; p = p->next) {
-      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
-      if (s->nth == 1 && s->o->parallel->meta)
-        continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER ||
-          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
-        continue;
-      vram__total_add(o->all + 1, bytes);
-      if (s->replay && s->replay->fresh == 2) {
-        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
-        vram__replay_get(s, bytes, 0);
-      }
-    }
+    for (i = whole && !named ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++)
+      vram__fsdp_move_param(s, d, i);
+    for (p = named ? NULL : s->g->param_first; p; p = p->next)
+      if (p->kind == VRAM__BUFFER &&
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == at)
+        vram__fsdp_move_buffer(s, o, p);
+  }
+  for (p = named ? s->g->param_first : NULL; p; p = p->next) {
+    const uint32_t at = owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index];
+    if (p->kind == VRAM__BUFFER)
+      vram__fsdp_move_buffer(s, o, p);
+    for (i = whole && p->kind != VRAM__BUFFER ? d->group[at].first : d->group[at].end;
+         i < d->group[at].end; i++)
+      if (d->param[i].p == p)
+        vram__fsdp_move_param(s, d, i);
   }
 }
 
@@ -49290,6 +49315,7 @@ static void vram__fsdp1_construct(vram__step *s) {
           s, &d->param[s->o->parallel->use_orig_params ? i : g->end - 1 - (i - g->first)].whole);
   }
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
 }
 
 /* The stream of the gradients that the optimizer finds. */
@@ -49309,6 +49335,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   if (d->zero)
     d->zero = vram__buffer_existing(s, 4, VRAM_CATEGORY_OTHER, d->zero_block);
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
@@ -49432,28 +49459,36 @@ static void vram__fsdp1_zeros(vram__step *s, vram__fsdp_group *g) {
     if (gap)
       *(i < g->end ? &f->post : &g->reduced) =
           vram__buffer_new_on(s, gap, VRAM_CATEGORY_TEMPORARIES, VRAM__FSDP1_UNSHARD);
-    if (i < g->end && (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d))
-      f->whole = vram__buffer_new_on(s, f->p->d->numel * item, VRAM_CATEGORY_TEMPORARIES,
+    if (i < g->end && !f->whole && (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d))
+      f->shard = vram__buffer_new_on(s, f->p->d->numel * item, VRAM_CATEGORY_TEMPORARIES,
                                      VRAM__FSDP1_UNSHARD);
   }
 }
 
-/* What the flat gradient was made of goes; gradients come from another stream. */
-static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_group *g) {
+/* The gradient of a view goes; it comes from another stream. */
+static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_param *f) {
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  if (!l || !l->grad.d)
+    return;
+  if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
+    vram__undone_add(s, l->grad.st);
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  l->let_go = f->had = 1;
+}
+
+/* ViewBackward, of the last parameter first: what is not contiguous is copied. */
+static void vram__fsdp1_reshape(vram__step *s, const vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  for (i = g->first; i < g->end; i++)
-    vram__buffer_free(s, &d->param[i].whole);
-  vram__fsdp1_unpad(s, g);
-  for (i = g->first; i < g->end; i++) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (!l || !l->grad.d)
+  for (i = g->end; i-- > g->first;) {
+    vram__fsdp_param *f = d->param + i;
+    const vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || !l->permuted)
       continue;
-    if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
-      vram__undone_add(s, l->grad.st);
-    vram__tensor_release(s, l->grad);
-    l->grad = vram__tensor_none();
-    l->let_go = d->param[i].had = 1;
+    f->whole = vram__buffer_new_on(s, f->p->d->numel * vram__fsdp1_item(d, g),
+                                   VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_UNSHARD);
+    vram__fsdp1_let_go(s, f);
   }
 }
 
@@ -49525,12 +49560,21 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
 static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
-  uint32_t flat = 0;
+  uint32_t flat = 0, i;
   if (!g->frozen) {
+    vram__fsdp1_reshape(s, g);
     vram__fsdp1_zeros(s, g);
     flat = vram__buffer_new_on(s, g->bare * vram__fsdp1_item(d, g), VRAM_CATEGORY_GRADIENTS,
                                VRAM__FSDP1_UNSHARD);
-    vram__fsdp1_let_go(s, g);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].post);
+      vram__buffer_free(s, &d->param[i].shard);
+    }
+    vram__buffer_free(s, &g->reduced);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].whole);
+      vram__fsdp1_let_go(s, d->param + i);
+    }
     if (!g->flat) {
       g->flat = flat;
       flat = 0;
@@ -49611,9 +49655,9 @@ static void vram__fsdp1_clip(vram__step *s) {
   vram__buffer_free(s, &power);
   sum = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   inverse = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
-  vram__buffer_free(s, &sum);
   coef = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &inverse);
+  vram__buffer_free(s, &sum);
   clamped = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   for (i = 0; i < n; i++)
     if (p[i].dtype != VRAM_F32)
@@ -49690,8 +49734,12 @@ static void vram__fsdp1_optimized(vram__step *s) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
   s->r->gradients_bytes = 0;
-  for (k = 0; k < d->ngroup; k++)
+  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
     s->r->gradients_bytes += d->group[k].grad_bytes;
+  for (k = 0; k < d->nparam && s->o->parallel->use_orig_params; k++)
+    if (d->param[k].leaf != VRAM__FSDP_NONE)
+      s->r->gradients_bytes +=
+          vram__fsdp1_local(s, d->param + k) * vram__dtype_size(d->param[k].dtype);
 }
 
 static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {

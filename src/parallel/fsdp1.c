@@ -181,6 +181,7 @@ static void vram__fsdp1_construct(vram__step *s) {
           s, &d->param[s->o->parallel->use_orig_params ? i : g->end - 1 - (i - g->first)].whole);
   }
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
 }
 
 /* The stream of the gradients that the optimizer finds. */
@@ -200,6 +201,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   if (d->zero)
     d->zero = vram__buffer_existing(s, 4, VRAM_CATEGORY_OTHER, d->zero_block);
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
@@ -323,28 +325,36 @@ static void vram__fsdp1_zeros(vram__step *s, vram__fsdp_group *g) {
     if (gap)
       *(i < g->end ? &f->post : &g->reduced) =
           vram__buffer_new_on(s, gap, VRAM_CATEGORY_TEMPORARIES, VRAM__FSDP1_UNSHARD);
-    if (i < g->end && (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d))
-      f->whole = vram__buffer_new_on(s, f->p->d->numel * item, VRAM_CATEGORY_TEMPORARIES,
+    if (i < g->end && !f->whole && (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d))
+      f->shard = vram__buffer_new_on(s, f->p->d->numel * item, VRAM_CATEGORY_TEMPORARIES,
                                      VRAM__FSDP1_UNSHARD);
   }
 }
 
-/* What the flat gradient was made of goes; gradients come from another stream. */
-static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_group *g) {
+/* The gradient of a view goes; it comes from another stream. */
+static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_param *f) {
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  if (!l || !l->grad.d)
+    return;
+  if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
+    vram__undone_add(s, l->grad.st);
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  l->let_go = f->had = 1;
+}
+
+/* ViewBackward, of the last parameter first: what is not contiguous is copied. */
+static void vram__fsdp1_reshape(vram__step *s, const vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  for (i = g->first; i < g->end; i++)
-    vram__buffer_free(s, &d->param[i].whole);
-  vram__fsdp1_unpad(s, g);
-  for (i = g->first; i < g->end; i++) {
-    vram__leaf *l = d->param[i].leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + d->param[i].leaf;
-    if (!l || !l->grad.d)
+  for (i = g->end; i-- > g->first;) {
+    vram__fsdp_param *f = d->param + i;
+    const vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || !l->permuted)
       continue;
-    if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
-      vram__undone_add(s, l->grad.st);
-    vram__tensor_release(s, l->grad);
-    l->grad = vram__tensor_none();
-    l->let_go = d->param[i].had = 1;
+    f->whole = vram__buffer_new_on(s, f->p->d->numel * vram__fsdp1_item(d, g),
+                                   VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_UNSHARD);
+    vram__fsdp1_let_go(s, f);
   }
 }
 
@@ -416,12 +426,21 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
 static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
-  uint32_t flat = 0;
+  uint32_t flat = 0, i;
   if (!g->frozen) {
+    vram__fsdp1_reshape(s, g);
     vram__fsdp1_zeros(s, g);
     flat = vram__buffer_new_on(s, g->bare * vram__fsdp1_item(d, g), VRAM_CATEGORY_GRADIENTS,
                                VRAM__FSDP1_UNSHARD);
-    vram__fsdp1_let_go(s, g);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].post);
+      vram__buffer_free(s, &d->param[i].shard);
+    }
+    vram__buffer_free(s, &g->reduced);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].whole);
+      vram__fsdp1_let_go(s, d->param + i);
+    }
     if (!g->flat) {
       g->flat = flat;
       flat = 0;
@@ -502,9 +521,9 @@ static void vram__fsdp1_clip(vram__step *s) {
   vram__buffer_free(s, &power);
   sum = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   inverse = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
-  vram__buffer_free(s, &sum);
   coef = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &inverse);
+  vram__buffer_free(s, &sum);
   clamped = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   for (i = 0; i < n; i++)
     if (p[i].dtype != VRAM_F32)
@@ -581,8 +600,12 @@ static void vram__fsdp1_optimized(vram__step *s) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
   s->r->gradients_bytes = 0;
-  for (k = 0; k < d->ngroup; k++)
+  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
     s->r->gradients_bytes += d->group[k].grad_bytes;
+  for (k = 0; k < d->nparam && s->o->parallel->use_orig_params; k++)
+    if (d->param[k].leaf != VRAM__FSDP_NONE)
+      s->r->gradients_bytes +=
+          vram__fsdp1_local(s, d->param + k) * vram__dtype_size(d->param[k].dtype);
 }
 
 static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
