@@ -1,6 +1,5 @@
-"""Modules that fully_shard is called for, as `unit` lines where the names of nodes alone do not show them."""
-
-import re
+"""Modules that fully_shard is called for, as `unit` lines: also where the names of nodes show them, as the lines say that the
+parameters are those of a module, in its order."""
 
 import torch
 
@@ -33,15 +32,6 @@ def of(module):
     return outermost or alike(module)
 
 
-def by_number(name):
-    """what `--parallel fsdp2=N` takes of a name without `unit` lines"""
-    found = re.match(r"(.*?\.\d+)(\.|$)", name)
-    return found and found.group(1)
-
-
 def lines(units, names):
-    seen = {u for u in units if any(n == u or n.startswith(u + ".") for n in names)}
-    if not seen or {by_number(n) for n in names} - {None} == seen:
-        return []
-    units = [u for u in units if u in seen]
+    units = [u for u in units if any(n == u or n.startswith(u + ".") for n in names)]
     return ["unit " + " ".join(units[i : i + A_LINE]) for i in range(0, len(units), A_LINE)]

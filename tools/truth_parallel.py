@@ -134,10 +134,12 @@ def export(d, to, truth):
         [PYTHON, os.path.join(HERE, "export_torch.py"), source, "-o", to, *more], capture_output=True, text=True
     )
     if kind == "hf" and not p.returncode:
-        with open(to) as f:  # what was measured had layers as units, not what transformers keeps whole
-            text = re.sub(r"(?m)^unit .*\n", "", f.read())
+        with open(to) as f:
+            text = f.read()
+        # what was measured had layers as units, not what transformers keeps whole
+        units = " ".join(dict.fromkeys(re.findall(r"(?m)^\w+ (\S*?\.\d+)\.", re.sub(r"(?m)^(?:drop|unit) .*\n", "", text))))
         with open(to, "w") as f:
-            f.write(text)
+            f.write(re.sub(r"(?m)^unit .*\n(?:unit .*\n)*", f"unit {units}\n", text, count=1))
     return p.stderr.strip().split("\n")[-1] if p.returncode else ""
 
 
