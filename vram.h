@@ -3351,7 +3351,8 @@ typedef enum vram_sharding { /* of FullyShardedDataParallel */
                              VRAM_SHARDING_FULL,
                              VRAM_SHARDING_GRAD_OP,
                              VRAM_SHARDING_NONE,
-                             VRAM_SHARDING_HYBRID
+                             VRAM_SHARDING_HYBRID,
+                             VRAM_SHARDING_HYBRID_GRAD_OP
 } vram_sharding;
 
 typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */
@@ -44780,7 +44781,7 @@ static const vram__spec_option vram__spec_options[] = {
 enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
-                                                   "HYBRID_SHARD"};
+                                                   "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
 static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
 static const char *const vram__schedule_names[] = {
 #define VRAM__X(id, text) text,
@@ -44955,8 +44956,8 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
-    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
-      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    if (!vram__spec_one_of(w, vram__sharding_names, 5, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or _HYBRID_SHARD_ZERO2";
     p->sharding = (vram_sharding)which;
     break;
   case VRAM__SPEC_ONE_OF_PREFETCHES:
@@ -45046,11 +45047,13 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
   ++*at;
-  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  size = vram__spec_words(
+      at, *strategy == VRAM__SPEC_HSDP || *strategy == VRAM_WRAPPER_FSDP1 ? "x,+" : ",+");
   shards = size;
-  if (*strategy == VRAM__SPEC_HSDP) {
+  if (*strategy == VRAM__SPEC_HSDP || **at == 'x') {
     if (**at != 'x' || !vram__spec_count(size, VRAM__SPEC_MOST, &a) || !a)
-      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of copies and shards:", size,
+                            "COPIESxSHARDS: 2x4");
     ++*at;
     shards = vram__spec_words(at, ",+");
   }
@@ -49137,8 +49140,14 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
    (torch/distributed/fsdp: _flat_param.py, _runtime_utils.py, to whose functions names here refer).
    Blocks that another stream used come back with the next allocation (record_stream). */
 
-/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
-enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has; all_reduce, of
+   HYBRID_SHARD. */
+enum {
+  VRAM__FSDP1_UNSHARD = 1,
+  VRAM__FSDP1_REDUCE = 2,
+  VRAM__FSDP1_PRE_UNSHARD = 3,
+  VRAM__FSDP1_ALL_REDUCE = 4
+};
 
 static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
   return d->param[g->first].dtype;
@@ -49159,6 +49168,12 @@ static vram_dtype vram__fsdp1_own(const vram__fsdp *d, const vram__fsdp_group *g
 /* _is_sharded_strategy */
 static int vram__fsdp1_is_sharded(const vram__step *s) {
   return s->o->parallel->sharding != VRAM_SHARDING_NONE;
+}
+
+/* RESHARD_AFTER_FORWARD_HANDLE_STRATEGIES */
+static int vram__fsdp1_is_full(const vram__step *s) {
+  return s->o->parallel->sharding == VRAM_SHARDING_FULL ||
+         s->o->parallel->sharding == VRAM_SHARDING_HYBRID;
 }
 
 /* Another stream used the block (record_stream): it comes back when the allocator is asked for the
@@ -49189,7 +49204,7 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
     }
     g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, p->dp) : g->numel;
     g->numel = vram__round_up_u64(g->bare, d->shards);
-    g->reshard = k && p->sharding == VRAM_SHARDING_FULL ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
+    g->reshard = k && vram__fsdp1_is_full(s) ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
 }
 
@@ -49322,6 +49337,8 @@ static void vram__fsdp1_construct(vram__step *s) {
 static uint8_t vram__fsdp1_stream(const vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype made = d->reduce ? d->reduce : vram__fsdp1_own(d, g);
+  if (d->copies > 1 && made != vram__fsdp1_stored(d, g))
+    return VRAM__FSDP1_ALL_REDUCE;
   return (uint8_t)(vram__fsdp1_is_sharded(s) || made != vram__fsdp1_own(d, g) ||
                            made != vram__fsdp1_stored(d, g)
                        ? VRAM__FSDP1_REDUCE
@@ -49506,11 +49523,16 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
   grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                              VRAM__FSDP1_REDUCE);
   vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes / d->shards, d->copies);
   if (dt != stored) {
     low = grad;
     grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
-                               VRAM__FSDP1_REDUCE);
-    vram__buffer_free(s, &low);
+                               d->copies > 1 ? VRAM__FSDP1_ALL_REDUCE : VRAM__FSDP1_REDUCE);
+    if (d->copies > 1)
+      vram__fsdp1_free_later(s, &low);
+    else
+      vram__buffer_free(s, &low);
   }
   vram__buffer_free(s, &cast);
   vram__buffer_free(s, &padded);
@@ -49542,7 +49564,7 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype own = vram__fsdp1_own(d, g);
   g->training = VRAM__FSDP_POST_BACKWARD;
-  vram__fsdp1_reshard(s, g, s->last_batch || s->o->parallel->sharding == VRAM_SHARDING_FULL);
+  vram__fsdp1_reshard(s, g, s->last_batch || vram__fsdp1_is_full(s));
   if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
       d->group[g->before - 1].training == VRAM__FSDP_IDLE)
     vram__fsdp_unshard(s, d->group + g->before - 1);
@@ -49598,8 +49620,7 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
   uint32_t k;
   for (k = 0; k < d->ngroup; k++)
     if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
-      vram__fsdp1_reshard(s, d->group + k,
-                          s->last_batch || s->o->parallel->sharding == VRAM_SHARDING_FULL);
+      vram__fsdp1_reshard(s, d->group + k, s->last_batch || vram__fsdp1_is_full(s));
 }
 
 /* ---- the optimizer */
@@ -49684,11 +49705,15 @@ static void vram__fsdp1_optimizing(vram__step *s) {
 static void vram__fsdp1_forget(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  for (k = 0; k < d->ngroup; k++)
-    if (vram__fsdp1_is_sharded(s))
-      vram__buffer_free(s, &d->group[k].grad);
-    else /* on which its reduction ran */
-      vram__fsdp1_free_later(s, &d->group[k].grad);
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const uint8_t made = g->grad ? vram__fsdp1_stream(s, g) : 0;
+    if (vram__fsdp1_is_sharded(s) ? d->copies > 1 && made == VRAM__FSDP1_REDUCE
+                                  : made == VRAM__FSDP1_UNSHARD)
+      vram__fsdp1_free_later(s, &g->grad); /* another stream reduced it */
+    else
+      vram__buffer_free(s, &g->grad);
+  }
 }
 
 /* Gradients of parameters that are views of the flat one are let go of before the next forward pass
@@ -49744,8 +49769,10 @@ static void vram__fsdp1_optimized(vram__step *s) {
 
 static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  if (p->sharding == VRAM_SHARDING_HYBRID)
-    return "FullyShardedDataParallel is not played with HYBRID_SHARD";
+  const int hybrid =
+      p->sharding == VRAM_SHARDING_HYBRID || p->sharding == VRAM_SHARDING_HYBRID_GRAD_OP;
+  if (hybrid != (p->copies > 1))
+    return "HYBRID_SHARD goes with copies and shards: fsdp1=COPIESxSHARDS,sharding=HYBRID_SHARD";
   if (p->dp < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->keep_grads)

@@ -171,7 +171,7 @@ def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
     parts = s.split("+")
-    if s == "hsdp":
+    if s == "hsdp" or (s == "fsdp1" and len(mesh) == 2):
         sizes = [f"{mesh[0]}x{mesh[1]}"]
     elif len(parts) == 2:
         sizes = mesh
@@ -278,7 +278,8 @@ def compare(d, text):
         for k in ("requested", "requested_peak"):
             r.figure(f"wrap {k}", o["setup"]["wrap"][k + "_bytes"] + before, d["setup"]["wrap"][k])
     for k in ("local_params_bytes", "gradients_bytes", "optimizer_state_bytes"):
-        if k == "local_params_bytes" and d["options"].get("use_orig_params") == "1":
+        views = d["options"].get("use_orig_params") == "1" or d.get(k, 0) > 4 * d.get("params_elements", 1 << 60)
+        if k == "local_params_bytes" and views:
             continue  # a storage that several parameters are views of was added for each of them
         # all parameters of DeepSpeed lie in one storage, which the data count for each of them; gradients are gone
         if k in d and k in o and d["strategy"] != "none" and d["strategy"][:2] != "ds":

@@ -3,8 +3,14 @@
    Blocks that another stream used come back with the next allocation (record_stream). */
 #include "parallel/fsdp.h"
 
-/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
-enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has; all_reduce, of
+   HYBRID_SHARD. */
+enum {
+  VRAM__FSDP1_UNSHARD = 1,
+  VRAM__FSDP1_REDUCE = 2,
+  VRAM__FSDP1_PRE_UNSHARD = 3,
+  VRAM__FSDP1_ALL_REDUCE = 4
+};
 
 static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
   return d->param[g->first].dtype;
@@ -25,6 +31,12 @@ static vram_dtype vram__fsdp1_own(const vram__fsdp *d, const vram__fsdp_group *g
 /* _is_sharded_strategy */
 static int vram__fsdp1_is_sharded(const vram__step *s) {
   return s->o->parallel->sharding != VRAM_SHARDING_NONE;
+}
+
+/* RESHARD_AFTER_FORWARD_HANDLE_STRATEGIES */
+static int vram__fsdp1_is_full(const vram__step *s) {
+  return s->o->parallel->sharding == VRAM_SHARDING_FULL ||
+         s->o->parallel->sharding == VRAM_SHARDING_HYBRID;
 }
 
 /* Another stream used the block (record_stream): it comes back when the allocator is asked for the
@@ -55,7 +67,7 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
     }
     g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, p->dp) : g->numel;
     g->numel = vram__round_up_u64(g->bare, d->shards);
-    g->reshard = k && p->sharding == VRAM_SHARDING_FULL ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
+    g->reshard = k && vram__fsdp1_is_full(s) ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
 }
 
@@ -188,6 +200,8 @@ static void vram__fsdp1_construct(vram__step *s) {
 static uint8_t vram__fsdp1_stream(const vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype made = d->reduce ? d->reduce : vram__fsdp1_own(d, g);
+  if (d->copies > 1 && made != vram__fsdp1_stored(d, g))
+    return VRAM__FSDP1_ALL_REDUCE;
   return (uint8_t)(vram__fsdp1_is_sharded(s) || made != vram__fsdp1_own(d, g) ||
                            made != vram__fsdp1_stored(d, g)
                        ? VRAM__FSDP1_REDUCE
@@ -372,11 +386,16 @@ static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype ow
   grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                              VRAM__FSDP1_REDUCE);
   vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes / d->shards, d->copies);
   if (dt != stored) {
     low = grad;
     grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
-                               VRAM__FSDP1_REDUCE);
-    vram__buffer_free(s, &low);
+                               d->copies > 1 ? VRAM__FSDP1_ALL_REDUCE : VRAM__FSDP1_REDUCE);
+    if (d->copies > 1)
+      vram__fsdp1_free_later(s, &low);
+    else
+      vram__buffer_free(s, &low);
   }
   vram__buffer_free(s, &cast);
   vram__buffer_free(s, &padded);
@@ -408,7 +427,7 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype own = vram__fsdp1_own(d, g);
   g->training = VRAM__FSDP_POST_BACKWARD;
-  vram__fsdp1_reshard(s, g, s->last_batch || s->o->parallel->sharding == VRAM_SHARDING_FULL);
+  vram__fsdp1_reshard(s, g, s->last_batch || vram__fsdp1_is_full(s));
   if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
       d->group[g->before - 1].training == VRAM__FSDP_IDLE)
     vram__fsdp_unshard(s, d->group + g->before - 1);
@@ -464,8 +483,7 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
   uint32_t k;
   for (k = 0; k < d->ngroup; k++)
     if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
-      vram__fsdp1_reshard(s, d->group + k,
-                          s->last_batch || s->o->parallel->sharding == VRAM_SHARDING_FULL);
+      vram__fsdp1_reshard(s, d->group + k, s->last_batch || vram__fsdp1_is_full(s));
 }
 
 /* ---- the optimizer */
@@ -550,11 +568,15 @@ static void vram__fsdp1_optimizing(vram__step *s) {
 static void vram__fsdp1_forget(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  for (k = 0; k < d->ngroup; k++)
-    if (vram__fsdp1_is_sharded(s))
-      vram__buffer_free(s, &d->group[k].grad);
-    else /* on which its reduction ran */
-      vram__fsdp1_free_later(s, &d->group[k].grad);
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const uint8_t made = g->grad ? vram__fsdp1_stream(s, g) : 0;
+    if (vram__fsdp1_is_sharded(s) ? d->copies > 1 && made == VRAM__FSDP1_REDUCE
+                                  : made == VRAM__FSDP1_UNSHARD)
+      vram__fsdp1_free_later(s, &g->grad); /* another stream reduced it */
+    else
+      vram__buffer_free(s, &g->grad);
+  }
 }
 
 /* Gradients of parameters that are views of the flat one are let go of before the next forward pass
@@ -610,8 +632,10 @@ static void vram__fsdp1_optimized(vram__step *s) {
 
 static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  if (p->sharding == VRAM_SHARDING_HYBRID)
-    return "FullyShardedDataParallel is not played with HYBRID_SHARD";
+  const int hybrid =
+      p->sharding == VRAM_SHARDING_HYBRID || p->sharding == VRAM_SHARDING_HYBRID_GRAD_OP;
+  if (hybrid != (p->copies > 1))
+    return "HYBRID_SHARD goes with copies and shards: fsdp1=COPIESxSHARDS,sharding=HYBRID_SHARD";
   if (p->dp < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->keep_grads)
