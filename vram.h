@@ -1902,10 +1902,13 @@
 #define vram_graph_stages VRAM__JOIN(VRAM_NAMESPACE, vram_graph_stages)
 #define vram_graph_step VRAM__JOIN(VRAM_NAMESPACE, vram_graph_step)
 #define vram_graph_store VRAM__JOIN(VRAM_NAMESPACE, vram_graph_store)
+#define vram_graph_tp VRAM__JOIN(VRAM_NAMESPACE, vram_graph_tp)
 #define vram_graph_unfreeze VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unfreeze)
 #define vram_graph_unit_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_unit_ranges)
 #define vram_graph_units VRAM__JOIN(VRAM_NAMESPACE, vram_graph_units)
 #define vram_graph_update VRAM__JOIN(VRAM_NAMESPACE, vram_graph_update)
+#define vram_graph_write VRAM__JOIN(VRAM_NAMESPACE, vram_graph_write)
+#define vram_graph_write_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_write_bytes)
 #define vram_graph_zero_grad VRAM__JOIN(VRAM_NAMESPACE, vram_graph_zero_grad)
 #define vram_hf_config_read VRAM__JOIN(VRAM_NAMESPACE, vram_hf_config_read)
 #define vram_hf_kv_cache_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_hf_kv_cache_bytes)
@@ -2402,14 +2405,14 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
-  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
-  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
-  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
-  X(loss_parallel) X(moe) X(custom)
+  X(scaled_dot_product_attention) X(ring_attention) X(context_parallel) X(multi_head_attention) \
+  X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
+  X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(all_gather) X(reduce_scatter) \
+  X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2447,7 +2450,8 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(onesided, B) X(colon, B) X(stream, I) X(autocast, B) X(count, I) X(dim_feedforward, I) X(activation, W)    \
   X(norm_first, B) X(left, B) X(full_matrices, B) X(num_samples, I) X(replacement, B)             \
   X(conv1d, B) X(pos_weight, B) X(log_input, B) X(full, B) X(unseen, L) X(backward_cublas, B)     \
-  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)
+  X(counted, B) X(ranks, I) X(whole, I) X(parallel, W) X(gradient, W) X(late, B) X(tied, N)    \
+  X(rank, I) X(rotate, W) X(load_balance, B)
 
 /* clang-format on */
 
@@ -2605,10 +2609,12 @@ typedef struct vram_graph {
   uint8_t autocast;     /* of new nodes */
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
+  const vram_node *context; /* context_parallel around the module; NULL: there is none */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
   struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
+  struct vram__tp_word *tp_first, *tp_last;         /* names of `tp` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -2683,6 +2689,10 @@ VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 /* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
    name, or whose name goes on behind a point. Without them stages are cut at units. */
 VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
+
+/* How tensor parallelism cuts modules, instead of the usual plan: a style, names, and layouts, as
+   behind `tp` in a text ("colwise q_proj k_proj v_proj", "rowwise o_proj output_layouts=1"). */
+VRAM_API vram_result vram_graph_tp(vram_graph *g, const char *words);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */
@@ -3398,7 +3408,12 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
+                                the text */
+  /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
+  uint8_t alltoall, enable_load_balance;
   /* pipelines */
+  uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
   uint32_t microbatches;
   uint32_t stages;    /* of this rank; 0: as the schedule has it */
@@ -3466,9 +3481,10 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
 
 /* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
    rank's part of their weights, and collectives stand between them, as
-   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
-   the whole graph, which must outlive it. Nothing is NULL but err.
-     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
+   are cut along the sequence, and attention is that of a ring, as context_parallel has both.
+   `local` lies in the caller's memory and points into the whole graph, which must outlive it.
+   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
@@ -3477,24 +3493,25 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 typedef struct vram_rank_class {
   uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
   uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks;    /* how many, in all copies and along cp */
+  uint64_t ranks;    /* how many, in all copies */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
 
-/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
-   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
-   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
-   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+/* Classes of what is cut, in the order of their ranks: the stages, in each the ranks along cp, and
+   in each of these the ranks along tp that have different parts. Of each one stands for all that
+   lie at the same place of pp, cp and tp. At most cap are written to list, which may be NULL where
+   cap is 0; *count becomes how many there are. VRAM_ERR_MEMORY: scratch is too small;
+   VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
-   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
-   (ZeroRedundancyOptimizer), the same (all others). */
+/* Classes of the ranks at the place of pp, cp and tp that p->rank has, by what the wrapper gives
+   each of the parameters of g, which is the graph of that place: rows (fully_shard), whole
+   parameters (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count);
@@ -3514,7 +3531,11 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
   X(RECV_F) /* its inputs are to be received, */                                                   \
   X(RECV_B) /* the gradients of its outputs */                                                     \
   X(WAIT_F) /* until what was sent is received */                                                  \
-  X(WAIT_B)
+  X(WAIT_B)                                                                                        \
+  X(UNSHARD)     /* fully_shard gathers the stage's parameters, */                                 \
+  X(RESHARD)     /* lets go of them, */                                                            \
+  X(REDUCE_GRAD) /* and reduces its gradients */                                                   \
+  X(WAIT_REDUCE_GRAD)
 
 typedef enum vram_stage_action_kind {
 #define VRAM__X(id) VRAM_STAGE_##id,
@@ -3534,7 +3555,8 @@ VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
 /* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
    p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
    where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
-   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   receive and wait: they do so around each forward and backward. Those of fully_shard are there
+   where p->wrapper is it. What PyTorch refuses is
    VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
    */
 VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,
@@ -5654,6 +5676,19 @@ VRAM_API vram_result vram_llama(const vram_file *f, const vram_llama_options *o,
    a file leaves open become dims, as far as the text's sizes are products of them: the others stand
    in the text as numbers, and a comment says so. What has no word becomes a `custom` line with the
    shape that the file says, and a comment with its name. */
+
+#ifndef VRAM_NO_MODEL
+/* Bytes of memory that vram_graph_write needs. */
+VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g);
+
+/* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes are
+   numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
+     VRAM_ERR_MEMORY       scratch is too small; nothing is written
+     VRAM_ERR_UNSUPPORTED  a whole training step, or a key with a word that is not known
+     VRAM_ERR_WRITE        the sink has ended it */
+VRAM_API vram_result vram_graph_write(const vram_graph *g, void *scratch, uint64_t bytes,
+                                      const vram_sink *sink, vram_error *err);
+#endif
 
 #if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
 /* Writes the graph of an ONNX or TFLite model that was read and finished; of TFLite channels first
@@ -9279,6 +9314,33 @@ typedef struct vram__loop {
   } carried[64]; /* names that a round hands on to the next one */
 } vram__loop;
 
+/* ---- a plan of tensor parallelism */
+
+enum { /* what becomes of a module; torch.distributed.tensor.parallel's names */
+       VRAM__TP_NONE,
+       VRAM__TP_COLWISE,
+       VRAM__TP_ROWWISE,
+       VRAM__TP_SEQUENCE,
+       VRAM__TP_INPUT,  /* PrepareModuleInput */
+       VRAM__TP_OUTPUT, /* PrepareModuleOutput */
+       VRAM__TP_SUMMED, /* every rank has all of it, and its gradients are summed in place */
+       VRAM__TP_WHOLE,  /* every rank has all of it */
+       VRAM__TP_USUAL,  /* names of no line go by the usual plan */
+       VRAM__TP_UNKNOWN /* a style that cannot be played */
+};
+
+enum { VRAM__LAYOUT_UNSAID = INT8_MIN, VRAM__LAYOUT_REPLICATE = INT8_MAX }; /* else an axis */
+
+/* A name of a `tp` line: parts between points, * and ? in them as in parallelize_module. */
+typedef struct vram__tp_word {
+  struct vram__tp_word *next;
+  const char *text;
+  uint32_t len;
+  uint8_t style, row;            /* row: its name's, in units.c */
+  uint8_t is_dtensor;            /* use_local_output=0 */
+  int8_t input, output, desired; /* layouts */
+} vram__tp_word;
+
 /* Keys of a node, as vram_node has them: words[count] is the 0 that ends them. */
 typedef struct vram__keys {
   int64_t *words;
@@ -9416,6 +9478,8 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
+VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank);
+VRAM__FN const char *vram__tp_style_name(const vram__tp_word *w);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -9509,6 +9573,12 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
    (_ops/_embedding_ops.py). */
 static inline int vram__param_has_whole_gradient(const vram_param *p) {
   return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
+
+/* What a collective reads until somebody waits for its result: no variable names it. */
+static inline int vram__value_is_flight(const vram_value *v) {
+  return v->node && v != v->node->out &&
+         (v->node->op == VRAM_OP_reduce_scatter || v->node->op == VRAM_OP_all_to_all);
 }
 
 /* NULL: n is the first one. */
@@ -10136,7 +10206,7 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
                   (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
-  g->is_cut |= p->is_dtensor;
+  g->is_cut |= p->is_dtensor | p->is_expert;
 }
 
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */
@@ -12003,7 +12073,8 @@ VRAM__FN int vram__adapt_prepares(const vram_graph *g) {
          (a->prepares ? a->prepares == VRAM__PREPARE : !vram__adapt_is_fp8(a->quant_keys));
 }
 
-/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit` and `return` */
+/* >>model/units    modules of a model, for wrappers of torch.distributed: `unit`, `stage`, `tp` and
+   `return` */
 
 /* A name of a `unit` line, or of a `stage` line. */
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage) {
@@ -12066,6 +12137,625 @@ VRAM_API vram_result vram_graph_return(vram_graph *g, vram_value *const *v, uint
   g->nresult = n;
   g->returned = g->last;
   return VRAM_OK;
+}
+
+/* ---- tp lines */
+
+/* Names of styles, PyTorch's and those of a model of transformers (distributed/tensor_parallel.py),
+   and the layouts that they have where nothing is said. */
+static const struct {
+  const char *name;
+  uint8_t style;
+  int8_t input, output;
+} vram__tp_styles[] = {
+    {"colwise", VRAM__TP_COLWISE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"colwise_rep", VRAM__TP_COLWISE, VRAM__LAYOUT_REPLICATE, VRAM__LAYOUT_REPLICATE},
+    {"rowwise", VRAM__TP_ROWWISE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"rowwise_rep", VRAM__TP_ROWWISE, VRAM__LAYOUT_REPLICATE, VRAM__LAYOUT_REPLICATE},
+    {"sequence", VRAM__TP_SEQUENCE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"input", VRAM__TP_INPUT, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"output", VRAM__TP_OUTPUT, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"replicated_with_grad_allreduce", VRAM__TP_SUMMED, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"whole", VRAM__TP_WHOLE, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"usual", VRAM__TP_USUAL, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"packed_colwise", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"packed_rowwise", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"mla_kv_a_proj", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"all_reduce", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"moe_tp_experts", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"moe_identity_expert", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID},
+    {"local_params", VRAM__TP_UNKNOWN, VRAM__LAYOUT_UNSAID, VRAM__LAYOUT_UNSAID}};
+
+VRAM__FN const char *vram__tp_style_name(const vram__tp_word *w) {
+  return vram__tp_styles[w->row].name;
+}
+
+/* An error about a word of a `tp` line; always 0. */
+static int vram__tp_bad(vram_graph *g, const char *what, vram__span word, const char *expected) {
+  vram__graph_fail(g, VRAM_ERR_VALUE, what);
+  vram__error_more(g, " '");
+  vram__error_more_n(g, word.text, word.len);
+  vram__error_more(g, "' (expected ");
+  vram__error_more(g, expected);
+  vram__error_more(g, ")");
+  return 0;
+}
+
+/* The word at *at, which goes behind it; empty: there is none. */
+static vram__span vram__tp_next(const char **at, const char *end, char blank) {
+  const char *from = *at;
+  while (from < end && (*from == blank || *from == '\t'))
+    from++;
+  *at = from;
+  while (*at < end && **at != blank && **at != '\t')
+    ++*at;
+  return vram__span_of(from, *at);
+}
+
+/* replicate, or the axis that is cut. */
+static int vram__tp_layout(vram__span value, int8_t *to) {
+  const int minus = value.len == 2 && *value.text == '-';
+  const char digit = value.len == (minus ? 2u : 1u) ? value.text[minus] : '?';
+  if (vram__text_is(value.text, value.len, "replicate")) {
+    *to = VRAM__LAYOUT_REPLICATE;
+    return 1;
+  }
+  if (digit < '0' || digit > '0' + VRAM_MAX_AXES - !minus || (minus && digit == '0'))
+    return 0;
+  *to = (int8_t)(minus ? '0' - digit : digit - '0');
+  return 1;
+}
+
+/* KEY=VALUE for all names of the line. */
+static int vram__tp_key(vram_graph *g, vram__span word, vram__tp_word *w) {
+  const char *equals = word.text, *const end = word.text + word.len;
+  vram__span name, value;
+  while (*equals != '=')
+    equals++;
+  name = vram__span_of(word.text, equals);
+  value = vram__span_of(equals + 1, end);
+  if (vram__text_is(name.text, name.len, "use_local_output")) {
+    w->is_dtensor = value.len == 1 && *value.text == '0';
+    return w->is_dtensor || (value.len == 1 && *value.text == '1') ||
+           vram__tp_bad(g, "use_local_output", value, "0 or 1");
+  }
+  if (vram__text_is(name.text, name.len, "input_layouts") ||
+      (w->style == VRAM__TP_SEQUENCE && vram__text_is(name.text, name.len, "sequence_dim")))
+    return vram__tp_layout(value, &w->input) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  if (vram__text_is(name.text, name.len, "output_layouts"))
+    return vram__tp_layout(value, &w->output) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  if ((w->style == VRAM__TP_INPUT && vram__text_is(name.text, name.len, "desired_input_layouts")) ||
+      (w->style == VRAM__TP_OUTPUT && vram__text_is(name.text, name.len, "desired_output_layouts")))
+    return vram__tp_layout(value, &w->desired) ||
+           vram__tp_bad(g, "a layout", value, "replicate, or the axis that is cut");
+  return vram__tp_bad(g, "an unknown key of a tp line", name,
+                      "input_layouts, output_layouts, desired_input_layouts, "
+                      "desired_output_layouts, sequence_dim, use_local_output");
+}
+
+static int vram__tp_is_name(vram__span s) {
+  uint32_t i;
+  for (i = 0; i < s.len; i++)
+    if (!vram__name_char(s.text[i]) && s.text[i] != '*' && s.text[i] != '?')
+      return 0;
+  return s.len && s.len <= VRAM_MAX_NAME;
+}
+
+/* One name of a line that has w's style. */
+static int vram__tp_name(vram_graph *g, vram__span name, const vram__tp_word *like) {
+  vram__tp_word *w = (vram__tp_word *)vram__graph_take(g, sizeof *w);
+  if (!w)
+    return 0;
+  *w = *like;
+  w->next = NULL;
+  w->text = name.len ? vram__graph_keep_text(g, name.text, name.len) : "";
+  w->len = name.len;
+  if (!w->text)
+    return 0;
+  if (g->tp_last)
+    g->tp_last->next = w;
+  else
+    g->tp_first = w;
+  g->tp_last = w;
+  return 1;
+}
+
+/* The words behind `tp`: STYLE NAME ... KEY=VALUE ..., with `blank` between them. */
+VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank) {
+  const char *at = words.text, *const end = words.text + words.len, *names;
+  vram__span word = vram__tp_next(&at, end, blank);
+  const uint32_t rows = sizeof vram__tp_styles / sizeof *vram__tp_styles;
+  vram__tp_word like;
+  uint32_t row = 0, count = 0;
+  while (row < rows && !vram__text_is(word.text, word.len, vram__tp_styles[row].name))
+    row++;
+  if (row == rows)
+    return vram__tp_bad(g, "an unknown style of tensor parallelism", word,
+                        "colwise, colwise_rep, rowwise, rowwise_rep, sequence, input, output, "
+                        "whole, usual");
+  vram__memory_zero(&like, sizeof like);
+  like.row = (uint8_t)row;
+  like.style = vram__tp_styles[row].style;
+  like.input = vram__tp_styles[row].input;
+  like.output = vram__tp_styles[row].output;
+  like.desired = VRAM__LAYOUT_UNSAID;
+  like.is_dtensor = like.style == VRAM__TP_SEQUENCE || like.style == VRAM__TP_INPUT;
+  for (names = at; (word = vram__tp_next(&at, end, blank)).len;) /* keys first: they are of all */
+    if (vram__text_holds(word.text, word.len, '=') && !vram__tp_key(g, word, &like))
+      return 0;
+  for (at = names; (word = vram__tp_next(&at, end, blank)).len;) {
+    if (vram__text_holds(word.text, word.len, '='))
+      continue;
+    if (!vram__tp_is_name(word))
+      return vram__tp_bad(g, "not a name", word, "names of modules, in which * and ? may stand");
+    if (!vram__tp_name(g, word, &like))
+      return 0;
+    count++;
+  }
+  if (like.style == VRAM__TP_USUAL ? count : !count)
+    return vram__tp_bad(g, "names behind", vram__span_all(vram__tp_styles[row].name),
+                        count ? "none" : "at least one");
+  return count || vram__tp_name(g, vram__span_of(at, at), &like);
+}
+
+VRAM_API vram_result vram_graph_tp(vram_graph *g, const char *words) {
+  if (!g->error.code && !words)
+    vram__graph_fail(g, VRAM_ERR_VALUE, "words of a tp line that are NULL");
+  if (!g->error.code)
+    vram__tp_add(g, vram__span_all(words), ' ');
+  return g->error.code;
+}
+
+/* >>model/text    a graph as the text form */
+
+/* A text that is written. */
+typedef struct vram__text_pen {
+  const vram_graph *g;
+  const vram_sink *sink;
+  vram__span *name; /* of each value */
+  uint32_t *table;  /* by hash: 1 + the index of a value that has such a name */
+  uint8_t *at, *end;
+  vram_error *err;
+  uint32_t mask, n;
+  uint8_t failed;
+  char line[1024];
+} vram__text_pen;
+
+/* Words that keys may have; a graph keeps a number of each. */
+static const char *const vram__text_words[] = {
+    "none",    "mean",    "sum",       "max",       "min",       "prod",      "amax",
+    "amin",    "zeros",   "reflect",   "replicate", "circular",  "constant",  "border",
+    "nearest", "linear",  "bilinear",  "bicubic",   "trilinear", "area",      "nearest-exact",
+    "tanh",    "relu",    "gelu",      "silu",      "floor",     "trunc",     "batchmean",
+    "flash",   "math",    "efficient", "cudnn",     "fp8",       "fp4",       "nf4",
+    "int8",    "colwise", "rowwise",   "sequence",  "expert",    "replicated"};
+
+static void vram__text_flush(vram__text_pen *p) {
+  if (p->n && !p->failed && p->sink->write(p->sink->user, p->line, p->n)) {
+    p->failed = 1;
+    vram__error_begin(p->err, VRAM_ERR_WRITE, 0, "the sink has ended the text");
+  }
+  p->n = 0;
+}
+
+static void vram__text_letters(vram__text_pen *p, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len; i++) {
+    if (p->n == sizeof p->line)
+      vram__text_flush(p);
+    p->line[p->n++] = s[i];
+  }
+}
+
+static void vram__text_words_put(vram__text_pen *p, const char *z) {
+  vram__text_letters(p, z, vram__text_len(z));
+}
+
+static void vram__text_int(vram__text_pen *p, int64_t v) {
+  char to[24];
+  uint32_t n = sizeof to;
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+  do
+    to[--n] = (char)('0' + u % 10);
+  while (u /= 10);
+  if (v < 0)
+    to[--n] = '-';
+  vram__text_letters(p, to + n, (uint32_t)sizeof to - n);
+}
+
+/* Units of 10^-9. */
+static void vram__text_decimal(vram__text_pen *p, int64_t v) {
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, part = u % (uint64_t)VRAM__ONE, unit;
+  if (v < 0)
+    vram__text_words_put(p, "-");
+  if (u == (uint64_t)INT64_MAX) {
+    vram__text_words_put(p, "inf");
+    return;
+  }
+  vram__text_int(p, (int64_t)(u / (uint64_t)VRAM__ONE));
+  if (part)
+    vram__text_words_put(p, ".");
+  for (unit = (uint64_t)VRAM__ONE / 10; part; unit /= 10) {
+    vram__text_int(p, (int64_t)(part / unit));
+    part %= unit;
+  }
+}
+
+/* What the text form has no line for; of node n. */
+static void vram__text_refuse(vram__text_pen *p, const vram_node *n, const char *what) {
+  const vram__span label = vram__node_label(n);
+  if (p->failed)
+    return;
+  p->failed = 1;
+  vram__error_begin(p->err, VRAM_ERR_UNSUPPORTED, 0, what);
+  if (p->err) {
+    vram__error_text(p->err, " (");
+    vram__error_quote(p->err, label.text, label.len);
+    vram__error_text(p->err, ")");
+  }
+}
+
+/* ---- names */
+
+static void vram__text_name_put(vram__text_pen *p, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len && p->at < p->end; i++)
+    *p->at++ = (uint8_t)s[i];
+  p->failed |= i < len;
+}
+
+static void vram__text_name_number(vram__text_pen *p, uint32_t v) {
+  char to[12];
+  uint32_t n = sizeof to;
+  do
+    to[--n] = (char)('0' + v % 10);
+  while (v /= 10);
+  vram__text_name_put(p, to + n, (uint32_t)sizeof to - n);
+}
+
+/* Rounds of loops stand in front, where wrappers look for the number of a layer. */
+static void vram__text_rounds(vram__text_pen *p, const vram__round *r) {
+  if (!r)
+    return;
+  vram__text_rounds(p, r->up);
+  vram__text_name_put(p, "loop.", 5);
+  vram__text_name_number(p, r->round);
+  vram__text_name_put(p, ".", 1);
+}
+
+/* The name of v is another one than those before; 0: it is not. */
+static int vram__text_name_new(vram__text_pen *p, uint32_t index) {
+  const vram__span s = p->name[index];
+  uint32_t i = vram__hash(s.text, s.len) & p->mask;
+  for (; p->table[i]; i = (i + 1) & p->mask) {
+    const vram__span other = p->name[p->table[i] - 1];
+    if (other.len == s.len && vram__text_equal(other.text, s.text, s.len))
+      return 0;
+  }
+  p->table[i] = index + 1;
+  return 1;
+}
+
+/* Its own, or where another value has that, with its number behind. */
+static void vram__text_name(vram__text_pen *p, const vram_value *v) {
+  vram__span *s = p->name + v->index;
+  s->text = (const char *)p->at;
+  vram__text_rounds(p, v->node ? v->node->round : NULL);
+  vram__text_name_put(p, v->name, v->name_len);
+  s->len = (uint32_t)(p->at - (const uint8_t *)s->text);
+  while (!p->failed && !vram__text_name_new(p, v->index)) {
+    vram__text_name_put(p, "_", 1);
+    vram__text_name_number(p, v->index);
+    s->len = (uint32_t)(p->at - (const uint8_t *)s->text);
+  }
+}
+
+static void vram__text_value(vram__text_pen *p, const vram_value *v) {
+  vram__text_letters(p, p->name[v->index].text, p->name[v->index].len);
+}
+
+/* ---- keys */
+
+static void vram__text_dtype(vram__text_pen *p, int64_t dtype) {
+  vram__text_words_put(p, dtype != VRAM_DTYPE_MODEL ? vram__dtype_rows[dtype].name
+                          : p->g->dtype             ? "model"
+                                                    : "f32");
+}
+
+static void vram__text_word(vram__text_pen *p, const vram_node *n, int64_t word) {
+  const uint32_t count = sizeof vram__text_words / sizeof *vram__text_words;
+  uint32_t i = 0;
+  while (i < count && vram__word(vram__text_words[i], vram__text_len(vram__text_words[i])) != word)
+    i++;
+  if (i < count)
+    vram__text_words_put(p, vram__text_words[i]);
+  else
+    vram__text_refuse(p, n, "a key with a word that is not known");
+}
+
+static void vram__text_list(vram__text_pen *p, const int64_t *v, uint32_t count, int in_brackets) {
+  uint32_t i;
+  if (in_brackets)
+    vram__text_words_put(p, "[");
+  for (i = 0; i < count; i++) {
+    if (i)
+      vram__text_words_put(p, ",");
+    if (v[i] == VRAM__SAME)
+      vram__text_words_put(p, "same");
+    else
+      vram__text_int(p, v[i]);
+  }
+  if (in_brackets)
+    vram__text_words_put(p, "]");
+}
+
+static void vram__text_key(vram__text_pen *p, const vram_node *n, uint32_t key, const int64_t *v,
+                           uint32_t count) {
+  const char kind = vram__key_table[key].kind;
+  uint32_t i;
+  vram__text_words_put(p, " ");
+  vram__text_words_put(p, vram__key_table[key].name);
+  vram__text_words_put(p, "=");
+  for (i = 0; kind == 'F' && i < count; i++) {
+    if (i)
+      vram__text_words_put(p, ",");
+    vram__text_decimal(p, v[i]);
+  }
+  if (kind == 'W')
+    vram__text_word(p, n, *v);
+  else if (kind == 'D')
+    vram__text_dtype(p, *v);
+  else if (kind == 'N')
+    vram__text_value(p, ((const vram_node *)(uintptr_t)*v)->out);
+  else if (kind == 'Q')
+    vram__text_letters(p, (const char *)(uintptr_t)v[0], (uint32_t)v[1]);
+  else if (kind != 'F')
+    vram__text_list(p, v, count, kind == 'S' || !count);
+}
+
+/* ---- lines */
+
+static void vram__text_values(vram__text_pen *p, const char *word, vram_value *const *v,
+                              uint32_t n) {
+  uint32_t i;
+  vram__text_words_put(p, word);
+  for (i = 0; i < n; i++) {
+    vram__text_words_put(p, " ");
+    vram__text_value(p, v[i]);
+  }
+}
+
+static void vram__text_modules(vram__text_pen *p, const char *word, const vram__unit_word *w) {
+  for (; w; w = w->next) {
+    vram__text_words_put(p, word);
+    vram__text_letters(p, w->text, w->len);
+    vram__text_words_put(p, "\n");
+  }
+}
+
+static void vram__text_head(vram__text_pen *p) {
+  const vram_graph *g = p->g;
+  uint32_t i;
+  if (g->name) {
+    vram__text_words_put(p, "model ");
+    vram__text_letters(p, g->name, g->name_len);
+    if (g->dtype) {
+      vram__text_words_put(p, " dtype=");
+      vram__text_words_put(p, vram__dtype_rows[g->dtype].name);
+    }
+    vram__text_words_put(p, "\n");
+  }
+  if (g->rules) {
+    vram__text_words_put(p, "rules ");
+    vram__text_words_put(p, vram_rules_name(g->rules));
+    vram__text_words_put(p, "\n");
+  }
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    vram__text_values(p, "input", g->input + i, 1);
+    vram__text_words_put(p, " ");
+    vram__text_dtype(p, v->flags & VRAM__OF_MODEL ? VRAM_DTYPE_MODEL : v->dtype);
+    vram__text_words_put(p, " ");
+    vram__text_list(p, v->d->v, v->d->ndim, 1);
+    vram__text_words_put(p, v->flags & VRAM__GRAD ? " grad=1\n" : "\n");
+  }
+  vram__text_modules(p, "unit ", g->unit_first);
+  vram__text_modules(p, "stage ", g->stage_first);
+}
+
+/* How the lines from here on run. */
+static void vram__text_context(vram__text_pen *p, const vram_node *n, const vram_node *before) {
+  const uint8_t quiet = before ? before->flags & VRAM__NO_GRAD : 0;
+  if ((n->flags & VRAM__NO_GRAD) != quiet)
+    vram__text_words_put(p, quiet ? "enable_grad\n" : "no_grad\n");
+  if (n->autocast != (before ? before->autocast : 0))
+    vram__text_words_put(p, !n->autocast                        ? "autocast on\n"
+                            : n->autocast == VRAM__AUTOCAST_OFF ? "autocast off\n"
+                            : n->autocast == VRAM_BF16          ? "autocast bf16\n"
+                                                                : "autocast fp16\n");
+}
+
+static void vram__text_op(vram__text_pen *p, const vram_node *n) {
+  const int64_t *a;
+  uint32_t i;
+  vram__text_words_put(p, vram__op_at(n->op)->name);
+  for (i = 0; i < n->nout; i++) {
+    vram__text_words_put(p, i ? "," : " ");
+    vram__text_value(p, n->out + i);
+  }
+  vram__text_values(p, "", n->in, n->nin);
+  for (a = n->attr; a && *a; a += 1 + i) {
+    i = (uint32_t)(*a >> 8) & 0xffffu;
+    vram__text_key(p, n, (uint32_t)(*a & 0xff), a + 1, i);
+  }
+  vram__text_words_put(p, "\n");
+}
+
+/* Blocks of checkpoint() that begin at n. */
+static void vram__text_blocks_begin(vram__text_pen *p, const vram_node *n) {
+  const vram_checkpoint *b;
+  uint32_t i;
+  for (b = p->g->checkpoint_first; b; b = b->next) {
+    if (b->first != n)
+      continue;
+    vram__text_values(p, "checkpoint", b->arg, b->narg - b->nheld);
+    for (i = b->narg - b->nheld; i < b->narg; i++) {
+      vram__text_words_put(p, i == b->narg - b->nheld ? " holds=" : ",");
+      vram__text_value(p, b->arg[i]);
+    }
+    if (b->flags & VRAM_CHECKPOINT_REENTRANT)
+      vram__text_words_put(p, " reentrant=1");
+    if (b->flags & VRAM_CHECKPOINT_FORGETS_RNG)
+      vram__text_words_put(p, " preserve_rng_state=0");
+    if (b->flags & VRAM_CHECKPOINT_RUNS_ON)
+      vram__text_words_put(p, " early_stop=0");
+    vram__text_words_put(p, "\n");
+  }
+}
+
+/* Those that end with n, the innermost first. */
+static void vram__text_blocks_end(vram__text_pen *p, const vram_node *n, const vram_checkpoint *b) {
+  if (!b)
+    return;
+  vram__text_blocks_end(p, n, b->next);
+  if (!b->first || b->last != n)
+    return;
+  vram__text_values(p, "end", b->out, b->nout);
+  vram__text_words_put(p, "\n");
+}
+
+/* Does a block that ends with the node before say already that these values live until here? */
+static int vram__text_is_said(const vram__text_pen *p, const vram_node *n,
+                              const vram_node *before) {
+  const vram_checkpoint *b;
+  uint32_t i, k, said = 0;
+  for (i = 0; i < n->nin; i++)
+    for (b = p->g->checkpoint_first; b; b = b->next)
+      for (k = 0; b->first && b->last == before && k < b->nout; k++)
+        if (b->out[k] == n->in[i]) {
+          said++;
+          k = b->nout;
+        }
+  return said >= n->nin;
+}
+
+static void vram__text_node(vram__text_pen *p, const vram_node *n, const vram_node *before) {
+  vram__text_context(p, n, before);
+  vram__text_blocks_begin(p, n);
+  if (n->op < VRAM_OP_COUNT)
+    vram__text_op(p, n);
+  else if (n->op == VRAM__OP_drop || n->op == VRAM__OP_end) {
+    if (!vram__text_is_said(p, n, before)) {
+      vram__text_values(p, "drop", n->in, n->nin);
+      vram__text_words_put(p, "\n");
+    }
+  } else if (n->op == VRAM__OP_keep || n->op == VRAM__OP_store || n->op == VRAM__OP_requires_grad) {
+    vram__text_values(p,
+                      n->op == VRAM__OP_keep    ? "keep"
+                      : n->op == VRAM__OP_store ? "store"
+                                                : "requires_grad",
+                      n->in, n->nin);
+    vram__text_words_put(p, "\n");
+  } else
+    vram__text_refuse(p, n, "a line of a training step, which is not written");
+  vram__text_blocks_end(p, n, p->g->checkpoint_first);
+  if (n == p->g->returned) {
+    vram__text_values(p, "return", p->g->result, p->g->nresult);
+    vram__text_words_put(p, "\n");
+  }
+}
+
+/* Parameters in another order than that of the lines. */
+static void vram__text_order(vram__text_pen *p) {
+  const vram_param *q, *before = NULL;
+  uint32_t count = 0;
+  int moved = 0;
+  for (q = p->g->param_first; q; q = q->next) {
+    moved |= before && before->index > q->index;
+    before = q;
+  }
+  for (before = NULL, q = p->g->param_first; moved && q; before = q, q = q->next)
+    if (!before || before->node != q->node) {
+      vram__text_words_put(p, !count ? "order" : count % 8 ? "" : "\norder");
+      vram__text_values(p, "", (vram_value *const *)&q->node->out, 1);
+      count++;
+    }
+  if (count)
+    vram__text_words_put(p, "\n");
+}
+
+/* What the caller keeps, and what inference gives. */
+static void vram__text_results(vram__text_pen *p, const char *word, uint8_t flag,
+                               const vram_value *first) {
+  const vram_node *n;
+  uint32_t i;
+  if (!first || !(first->flags & flag))
+    return;
+  vram__text_words_put(p, word);
+  vram__text_words_put(p, " ");
+  vram__text_value(p, first);
+  for (n = p->g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & flag) && n->out + i != first) {
+        vram__text_words_put(p, " ");
+        vram__text_value(p, n->out + i);
+      }
+  vram__text_words_put(p, "\n");
+}
+
+static uint32_t vram__text_slots(const vram_graph *g) {
+  uint32_t slots = 16;
+  while (slots / 2 < g->nvalue)
+    slots *= 2;
+  return slots;
+}
+
+VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g) {
+  const uint64_t each = sizeof(vram__span) + VRAM_MAX_NAME + 17 * UINT64_C(16) + 16;
+  return vram__sum_or_overflow(vram__product_or_overflow(g->nvalue, each),
+                               vram__text_slots(g) * (uint64_t)sizeof(uint32_t) + 16);
+}
+
+VRAM_API vram_result vram_graph_write(const vram_graph *g, void *scratch, uint64_t bytes,
+                                      const vram_sink *sink, vram_error *err) {
+  const uint64_t slots = vram__text_slots(g);
+  const vram_node *n, *before = NULL;
+  vram__text_pen p;
+  uint32_t i;
+  vram__error_clear(err);
+  vram__memory_zero(&p, sizeof p);
+  if (g->error.code || bytes < vram_graph_write_bytes(g)) {
+    vram__error_begin(err, g->error.code ? g->error.code : VRAM_ERR_MEMORY, 0,
+                      g->error.code ? "a graph with an error" : "too little memory for the names");
+    return g->error.code ? g->error.code : VRAM_ERR_MEMORY;
+  }
+  p.g = g;
+  p.sink = sink;
+  p.err = err;
+  p.name = (vram__span *)scratch;
+  p.table = (uint32_t *)(void *)(p.name + g->nvalue);
+  p.at = (uint8_t *)(p.table + slots);
+  p.end = (uint8_t *)scratch + bytes;
+  p.mask = (uint32_t)slots - 1;
+  vram__memory_zero(p.table, slots * sizeof *p.table);
+  for (i = 0; i < g->ninput; i++)
+    vram__text_name(&p, g->input[i]);
+  for (n = g->first; n; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      vram__text_name(&p, n->out + i);
+  vram__text_head(&p);
+  for (n = g->first; n && !p.failed; before = n, n = n->next)
+    vram__text_node(&p, n, before);
+  vram__text_order(&p);
+  if (g->noutput)
+    vram__text_results(&p, "output", VRAM__OUTPUT, g->root);
+  vram__text_results(&p, "infer", VRAM__INFERRED, g->inferred);
+  vram__text_flush(&p);
+  if (!p.failed)
+    return VRAM_OK;
+  return err && err->code ? err->code : VRAM_ERR_WRITE;
 }
 
 /* >>model/order    parameters in the order of the module, where the program uses them in another
@@ -12709,6 +13399,15 @@ static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
 
 static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
+/* A `tp` line. */
+static int vram__tp_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "tp inside a block", NULL);
+  return p->names_only || vram__tp_add(p->g, vram__span_of(p->at, p->end), ' ') ||
+         vram__parse_located(p, at);
+}
+
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
   const char *const at = p->token.text;
@@ -13041,6 +13740,7 @@ static const struct {
     {"return", vram__return_line},
     {"unit", vram__unit_line},
     {"stage", vram__stage_line},
+    {"tp", vram__tp_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},
@@ -13558,14 +14258,14 @@ typedef struct vram__storage {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat;
+  uint8_t cat : 4;
+  uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
   uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
   uint8_t req : 1;     /* requires_grad */
   uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13;   /* which output of fn */
-  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13; /* which output of fn */
   uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
@@ -13576,7 +14276,7 @@ typedef struct vram__storage {
 } vram__storage;
 
 #define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
-#define VRAM__STREAMS 8          /* of a device that a step may use */
+#define VRAM__STREAMS 16         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -13961,6 +14661,8 @@ struct vram__step {
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
+  vram__tensor *context_held; /* what context_parallel's frame holds until behind backward */
+  uint32_t ncontext;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -13987,7 +14689,8 @@ struct vram__step {
 struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
-  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t *gradient;   /* blocks of the leaves' gradients, */
+  uint32_t *input;      /* and of inputs that each step has anew */
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
@@ -14009,8 +14712,8 @@ enum {
   VRAM__TAPE_PHASE,
   VRAM__TAPE_BRIEF,      /* taken and given back at once */
   VRAM__TAPE_SEARCH,     /* the same in the first step only */
-  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
-  VRAM__TAPE_BITS = 6    /* then the value */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then four of the stream, */
+  VRAM__TAPE_BITS = 7    /* then the value */
 };
 
 /* versions.c */
@@ -14220,6 +14923,9 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
+
+/* ops/collective.c */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
@@ -14552,6 +15258,17 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* Ranks of the wrapper, without copies: those of a context share gradients as others do
+   (torchtitan's mesh dim dp_shard_cp), and this rank's place among them. */
+static inline uint32_t vram__wrapper_ranks(const vram_parallel *p) {
+  return (p->dp ? p->dp : 1) * (p->cp ? p->cp : 1);
+}
+
+static inline uint32_t vram__wrapper_rank(const vram_parallel *p) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  return at.dp * (p->cp ? p->cp : 1) + at.cp;
 }
 
 /* bytes * (n - 1) / n */
@@ -15086,7 +15803,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
-  st->cat = s->cat;
+  st->cat = s->cat & 15u;
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
@@ -17604,6 +18321,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n);
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
 
@@ -17655,6 +18373,18 @@ typedef struct vram__sdpa {
   int causal, gqa;
   int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
 } vram__sdpa;
+
+/* What a fused kernel makes: softmax_lse of so many rows for each head, and the random state. */
+typedef struct vram__sdpa_made {
+  vram__tensor y, lse, rest[2];
+  int64_t rows;
+} vram__sdpa_made;
+
+/* What its backward has: the gradient of y, and what was saved. */
+typedef struct vram__sdpa_saved {
+  vram__tensor g, k, q, v, lse, y;
+  int dropout; /* of memory-efficient attention */
+} vram__sdpa_saved;
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
@@ -17825,11 +18555,28 @@ VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p);
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p);
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f);
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p);
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
+
+/* context_parallel.c */
+VRAM__FN void vram__context_enter(vram__step *s);
+VRAM__FN void vram__context_leave(vram__step *s);
+VRAM__FN void vram__context_inputs(vram__step *s);
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
@@ -23961,7 +24708,8 @@ static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__
 
 VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
-         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
+         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype "
+         "parallel ranks");
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
@@ -32153,7 +32901,7 @@ static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, con
 }
 
 /* attention.cpp, validate_sdpa_input */
-static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
@@ -32422,6 +33170,20 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
   vram__save_tensor(s, f, p->in[2]);
 }
 
+/* What was saved, behind a mask. */
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  vram__sdpa_saved x;
+  x.g = VRAM__SLOTS(f)[0].g;
+  x.k = saved[0];
+  x.q = saved[1];
+  x.v = saved[2];
+  x.lse = saved[3];
+  x.y = saved[4];
+  x.dropout = (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0;
+  return x;
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   const int math = s->device.rules->attention.math;
@@ -32516,40 +33278,22 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
   return mask;
 }
 
-/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+/* attention.cu, _efficient_attention_forward */
+static void vram__efficient_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                    vram__sdpa_made *m) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const vram_dtype dt = p->in[0].dt;
-  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
-  vram__grad_fn *f;
-  if (p->in[3].d)
-    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  vram__tensor sums = vram__tensor_none();
   if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
-    seed = vram__tensor_raw(s, 8);
-    offset = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 8);
+    m->rest[1] = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
-  if (f)
-    lse =
-        vram__tensor_raw(s, vram__product4_or_overflow(
-                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
+  m->y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), p->in[0].dt);
+  m->rows = vram__round_up(z.sq, s->device.rules->efficient.lse);
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, m->rows));
+  if (vram__is_half(p->in[0].dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
-  if (f) {
-    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
   vram__tensor_release(s, sums);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
 }
 
 /* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
@@ -32635,27 +33379,30 @@ static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *
   return delta;
 }
 
-/* attention_backward.cu, _efficient_attention_backward */
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+/* attention_backward.cu, _efficient_attention_backward. mask: of its gradient, or NULL */
+static void vram__efficient_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *mask,
+                                     vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int half = vram__is_half(q.dt);
-  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
-               workspace;
+  vram__tensor g_copy = vram__attention_bshd_copy(s, x->g), spread[2], delta, workspace;
   to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
   to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
   vram__attention_spread_heads(s, &z, q.dt, spread);
-  if (f->nin > 3 && vram__input_wanted(f, 3))
-    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  if (mask)
+    *mask = vram__efficient_mask_gradient(s, &z, q.dt);
   delta = vram__efficient_delta(s, &z, half);
-  workspace = vram__tensor_raw(
-      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  workspace = vram__tensor_raw(s, vram__efficient_workspace(s, &z, half, x->dropout));
   vram__tensor_release(s, delta);
   vram__tensor_release(s, workspace);
   vram__attention_sum_heads(s, &z, k, v, spread);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__efficient_backward(s, &x, f->nin > 3 && vram__input_wanted(f, 3) ? to + 3 : NULL, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -32721,7 +33468,7 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
 }
 
 /* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
-static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p) {
   const int64_t d = p->in[0].d->v[3];
   int64_t pad[2];
   uint32_t i;
@@ -32732,54 +33479,34 @@ static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
 }
 
 /* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
-  const int64_t width = p->in[0].d->v[3];
-  vram__sdpa_size z;
-  vram__grad_fn *f;
-  vram__tensor y, lse, partial[2], rng, unused;
-  vram__flash_pad(s, p);
-  z = vram__sdpa_sizes(p);
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
-  y = vram__tensor_empty(s,
-                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
-                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
-                             : vram__attention_like_bshd(s, p->in[0].d),
-                         p->in[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+static void vram__flash_forward(vram__step *s, const vram__sdpa *p, vram__sdpa_made *m) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  vram__tensor partial[2];
+  m->y = vram__tensor_empty(s,
+                            vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                                ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                                : vram__attention_like_bshd(s, p->in[0].d),
+                            p->in[0].dt);
+  m->rows = z.sq;
+  m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = unused = vram__tensor_none();
   if (s->device.rules->attention.flash_seed) {
-    rng = vram__tensor_raw(s, 16);
-    unused = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 16);
+    m->rest[1] = vram__tensor_raw(s, 8);
     if (p->dropout_p)
-      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
-  }
-  if (f) {
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, rng);
-    vram__save_tensor(s, f, unused);
+      vram__tensor_replace(s, &m->rest[0], vram__tensor_raw(s, 16));
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, unused);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (width != z.d)
-    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
-  return y;
 }
 
 /* flash_api.cpp, mha_bwd */
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
+static void vram__flash_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
-  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
-                     y_copy = vram__attention_bshd_copy(s, y);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, x->g),
+                     y_copy = vram__attention_bshd_copy(s, x->y);
   vram__tensor delta, query_sums, spread[2];
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
@@ -32793,6 +33520,11 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, delta);
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__flash_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -32817,33 +33549,21 @@ static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *
   return vram__dims_in(s, 4, size, stride);
 }
 
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+static void vram__cudnn_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                vram__sdpa_made *m) {
   const vram_dims *q = p->in[0].d;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
-  if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
+  m->rest[0] = vram__tensor_raw(s, 8);
+  m->rest[1] = vram__tensor_raw(s, 8);
+  m->y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  m->rows = q->v[2];
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
 }
 
 /* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
    rows are what it needs at least; the upper bound has room for the other gradients, too. */
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g,
-                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+static void vram__cudnn_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor g = x->g, k = x->k, q = x->q, v = x->v;
   vram__tensor g_copy = vram__tensor_none(), workspace;
   to[0] = vram__pointwise_empty1(s, q);
   to[1] = vram__pointwise_empty1(s, k);
@@ -32855,7 +33575,77 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
   vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
   vram__tensor_release(s, workspace);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__cudnn_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- one of the three ---- */
+
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m) {
+  m->y = m->lse = m->rest[0] = m->rest[1] = vram__tensor_none();
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_forward(s, p, m);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_forward(s, p, wants_lse, m);
+  else
+    vram__cudnn_forward(s, p, wants_lse, m);
+}
+
+/* In the order of the arguments' names: flash attention's are rng_state and unused, the others'
+   philox_offset and philox_seed. */
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m) {
+  const int flash = backend == VRAM__SDPA_FLASH;
+  if (backend == VRAM__SDPA_EFFICIENT && p->dropout_p)
+    f->aux |= VRAM__SDPA_SAVED_DROPOUT;
+  vram__sdpa_save(s, f, p);
+  vram__save_tensor(s, f, m->lse);
+  vram__save_tensor(s, f, m->y);
+  vram__save_tensor(s, f, m->rest[!flash]);
+  vram__save_tensor(s, f, m->rest[flash]);
+}
+
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to) {
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_backward(s, x, to);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_backward(s, x, NULL, to);
+  else
+    vram__cudnn_backward(s, x, to);
+}
+
+/* Takes what it makes other inputs of: a mask that is expanded, heads of another width. */
+static vram__tensor vram__sdpa_fused(vram__step *s, vram__sdpa *p, int backend) {
+  const uint32_t kind = backend == VRAM__SDPA_FLASH       ? VRAM__K_sdpa_flash
+                        : backend == VRAM__SDPA_EFFICIENT ? VRAM__K_sdpa_efficient
+                                                          : VRAM__K_sdpa_cudnn;
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_made m;
+  vram__grad_fn *f;
+  vram__sdpa_size z;
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  if (backend == VRAM__SDPA_EFFICIENT && p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, kind, p->in, backend == VRAM__SDPA_EFFICIENT && p->in[3].d ? 4 : 3, 1,
+                        8);
+  vram__sdpa_fused_forward(s, p, backend, f != NULL, &m);
+  if (f)
+    vram__sdpa_fused_save(s, f, p, backend, &m);
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (width != z.d)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  return m.y;
 }
 
 /* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
@@ -33022,7 +33812,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
 }
 
 /* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
-static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   if (p->backend == VRAM__SDPA_NONE)
     return vram__sdpa_select(s, p);
   if (vram__sdpa_can_use(s, p, p->backend))
@@ -33030,19 +33820,6 @@ static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                     "this attention backend does not take these tensors");
   return VRAM__SDPA_MATH;
-}
-
-static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
-  switch (backend) {
-  case VRAM__SDPA_CUDNN:
-    return vram__sdpa_cudnn(s, p);
-  case VRAM__SDPA_FLASH:
-    return vram__sdpa_flash(s, p);
-  case VRAM__SDPA_EFFICIENT:
-    return vram__sdpa_efficient(s, p);
-  default:
-    return vram__sdpa_math(s, p);
-  }
 }
 
 /* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
@@ -33059,7 +33836,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   backend = vram__sdpa_backend(s, p);
   if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
     vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
-  y = vram__sdpa_run(s, p, backend);
+  y = backend == VRAM__SDPA_MATH ? vram__sdpa_math(s, p) : vram__sdpa_fused(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 4; i-- > 0;)
@@ -33067,30 +33844,37 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   return y;
 }
 
-static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+/* What the node's line asks for, of these inputs. */
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p) {
   const int64_t word = VRAM__INT(n, backend, 0);
-  vram__sdpa p;
-  vram__tensor held[4];
   uint32_t i;
-  p.in[3] = vram__tensor_none();
-  p.dropout_p = VRAM__INT(n, dropout_p, 0);
-  p.causal = VRAM__INT(n, is_causal, 0) != 0;
-  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
-  if (p.gqa && !s->device.rules->attention.gqa) {
+  p->in[3] = vram__tensor_none();
+  p->dropout_p = VRAM__INT(n, dropout_p, 0);
+  p->causal = VRAM__INT(n, is_causal, 0) != 0;
+  p->gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p->gqa && !s->device.rules->attention.gqa) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
     s->problem_node = n;
   }
-  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                                : VRAM__SDPA_NONE;
-  for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    p.in[i] = vram__autocast_low(s, x[i]);
+  p->backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+               : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                 : VRAM__SDPA_NONE;
+  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+    p->in[i] = vram__autocast_low(s, x[i]);
+}
+
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__sdpa p;
+  vram__tensor held[4]; /* by autocast, which holds all arguments */
+  uint32_t i;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < n->nin; i++)
     held[i] = vram__tensor_retain(s, p.in[i]);
-  }
   if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
     y[0] = vram__torch_sdpa(s, &p);
   else {
@@ -33106,6 +33890,616 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/ring_attention    scaled_dot_product_attention of ranks that have a part of the sequence
+   each (torch/distributed/tensor/experimental/_context_parallel/_attention.py, whose functions and
+   variables the names are) */
+
+/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
+   left out. */
+static int vram__ring_skips(const vram_node *n, int64_t i) {
+  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
+}
+
+/* The halves of what the first of two chunks, or the second, is taken of: of load balancing. */
+static int vram__ring_halves(const vram_node *n, int64_t i) {
+  return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
+}
+
+enum {
+  VRAM__RING_BYTES = 8192, /* of the step's scratch, for one */
+  VRAM__RING_MOST = 4096   /* ranks, of which each has a round */
+};
+
+static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
+                rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
+  const int causal = VRAM__INT(n, is_causal, 0) != 0;
+  if (ranks < 1 || ranks > VRAM__RING_MOST || rank < 0 || rank >= ranks)
+    return vram__node_error(g, n, "a ring of 1 to 4096 ranks, and rank is one of them");
+  if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
+    return vram__node_error(g, n, "rotate must be allgather or alltoall");
+  if (n->in[0]->d->ndim != 4)
+    return vram__node_error(g, n, "query, key and value [batch, heads, sequence, width]");
+  if (!vram__shape_sdpa(g, n))
+    return 0;
+  if (causal && n->in[0]->d->v[2] != n->in[1]->d->v[2])
+    return vram__node_error(g, n, "is_causal requires the same query and context sequence lengths");
+  if (!causal && VRAM__INT(n, load_balance, 0))
+    return vram__node_error(g, n,
+                            "Load balancing requires `is_causal=True`. (enable_load_balance=0 "
+                            "leaves it out)");
+  if (VRAM__INT(n, load_balance, 0) && n->in[0]->d->v[2] % 2)
+    return vram__node_error(g, n, "load balancing of rows that 2 does not divide");
+  g->extra += VRAM__RING_BYTES;
+  return 1;
+}
+
+static uint64_t vram__flops_ring_attention(const vram_node *n) {
+  const uint64_t each = vram__flops_sdpa(n);
+  uint64_t sum = 0;
+  int64_t i;
+  if (VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0))
+    return vram__product_or_overflow(each, (uint64_t)VRAM__INT(n, rank, 0) + 1);
+  i = VRAM__INT(n, ranks, 1) - 1;
+  sum = vram__product_or_overflow(vram__ring_halves(n, 1) ? each / 2 : each, (uint64_t)i);
+  return vram__sum_or_overflow(each, sum);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* ---- pieces ---- */
+
+/* x, in its own storage, with these dims: nothing inside has a history. */
+static vram__tensor vram__ring_view(vram__step *s, vram__tensor x, const vram_dims *d,
+                                    vram_dtype dt) {
+  vram__tensor y = vram__tensor_retain(s, x);
+  y.d = d;
+  y.dt = dt;
+  return y;
+}
+
+/* x.chunk(2, dim=2)[i] */
+static vram__tensor vram__ring_half(vram__step *s, vram__tensor x) {
+  int64_t size[4];
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    size[i] = i == 2 ? x.d->v[2] / 2 : x.d->v[i];
+  return vram__ring_view(s, x, vram__dims_in(s, 4, size, VRAM__STRIDE(x.d)), x.dt);
+}
+
+/* torch.cat of both chunks of x, of which one may be another tensor */
+static vram__tensor vram__ring_cat(vram__step *s, vram__tensor x, const vram_dims *other) {
+  const vram__tensor half = vram__ring_half(s, x);
+  const int cl = vram__suggests_cl(half.d) && (!other || vram__suggests_cl(other));
+  const vram__tensor y =
+      vram__tensor_empty(s, vram__cat_dims(s, vram__dims_contiguous(s, x.d), cl), x.dt);
+  vram__tensor_release(s, half);
+  return y;
+}
+
+/* _create_rotater: what is rotated from rank to rank. */
+typedef struct vram__rotater {
+  vram__tensor buffer; /* that came last, or all that were gathered */
+  vram__tensor flight; /* what a collective reads until the next one is waited for */
+  int gathers;
+} vram__rotater;
+
+/* exchange_buffers; what is exchanged stays the caller's. */
+static void vram__rotater_exchange(vram__step *s, vram__rotater *r, vram__tensor x, int64_t ranks) {
+  const uint64_t bytes = vram__dims_bytes_of(x.d, x.dt);
+  if (r->gathers && r->buffer.st)
+    return;
+  r->flight = vram__tensor_retain(s, x);
+  if (r->gathers) {
+    const uint64_t all = vram__product_or_overflow(bytes, (uint64_t)ranks);
+    r->buffer = vram__tensor_raw(s, all);
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, all, (uint64_t)ranks);
+    return;
+  }
+  vram__tensor_replace(s, &r->buffer, vram__tensor_empty(s, x.d, x.dt));
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_TO_ALL, bytes, 0); /* all of it to one other */
+}
+
+/* next_buffer */
+static vram__tensor vram__rotater_next(vram__step *s, vram__rotater *r) {
+  vram__tensor_replace(s, &r->flight, vram__tensor_none());
+  return vram__tensor_retain(s, r->buffer);
+}
+
+/* torch.cat([key.flatten(), value.flatten()]) */
+static vram__tensor vram__ring_flat(vram__step *s, vram__tensor key, vram__tensor value) {
+  const vram__tensor a = vram__tensor_contiguous(s, key), b = vram__tensor_contiguous(s, value);
+  const int64_t size = (int64_t)(key.d->numel + value.d->numel);
+  const vram__tensor y = vram__tensor_empty(s, vram__dims_in(s, 1, &size, NULL), key.dt);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  return y;
+}
+
+/* ---- forward ---- */
+
+/* _SDPAMerger */
+typedef struct vram__merger {
+  vram__tensor out, lse;
+} vram__merger;
+
+/* PyTorch's words on what does not broadcast. */
+static int vram__ring_lengths(vram__step *s, int64_t a, int64_t b) {
+  static const char what[] = "of memory-efficient attention logsumexp has rows in multiples of 32: "
+                             "The size of tensor a must match the size of tensor b at "
+                             "non-singleton dimension 2";
+  if (a != b && a != 1 && b != 1)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, what);
+  return !s->failed;
+}
+
+/* _merge_one, behind the first. Takes neither. */
+static void vram__merger_add(vram__step *s, vram__merger *m, vram__tensor block_out,
+                             vram__tensor block_lse, int partial) {
+  vram__tensor lse = partial ? vram__ring_half(s, m->lse) : vram__tensor_retain(s, m->lse),
+               out = partial ? vram__ring_half(s, m->out) : vram__tensor_retain(s, m->out), a, b;
+  if (vram__ring_lengths(s, block_lse.d->v[2], lse.d->v[2]) &&
+      vram__ring_lengths(s, lse.d->v[2], out.d->v[2])) {
+    /* out - sigmoid(block_lse - lse) * (out - block_out) */
+    a = vram__pointwise_empty2(s, block_lse, lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    b = vram__pointwise_empty2(s, out, block_out);
+    vram__tensor_replace(s, &a, vram__pointwise_empty2(s, a, b));
+    vram__tensor_release(s, b);
+    vram__tensor_replace(s, &out, vram__pointwise_empty2(s, out, a));
+    vram__tensor_release(s, a);
+    /* lse - logsigmoid(lse - block_lse) */
+    a = vram__pointwise_empty2(s, lse, block_lse);
+    vram__tensor_replace(s, &a, vram__pointwise_empty1(s, a));
+    vram__tensor_replace(s, &lse, vram__pointwise_empty2(s, lse, a));
+    vram__tensor_release(s, a);
+    vram__tensor_replace(s, &m->lse,
+                         partial ? vram__ring_cat(s, m->lse, lse.d) : vram__tensor_retain(s, lse));
+    vram__tensor_replace(s, &m->out,
+                         partial ? vram__ring_cat(s, m->out, out.d) : vram__tensor_retain(s, out));
+  }
+  vram__tensor_release(s, lse);
+  vram__tensor_release(s, out);
+}
+
+static void vram__merger_step(vram__step *s, vram__merger *m, const vram__sdpa_made *made,
+                              int partial) {
+  const vram__tensor out = vram__tensor_to(s, made->y, VRAM_F32);
+  if (m->out.d)
+    vram__merger_add(s, m, out, made->lse, partial);
+  else {
+    m->out = vram__tensor_retain(s, out);
+    m->lse = vram__tensor_retain(s, made->lse);
+  }
+  vram__tensor_release(s, out);
+}
+
+static void vram__ring_release(vram__step *s, vram__tensor *t, uint32_t n) {
+  while (n--) {
+    vram__tensor_release(s, *t);
+    *t++ = vram__tensor_none();
+  }
+}
+
+/* Variables of _templated_ring_attention. */
+typedef struct vram__ring {
+  vram__tensor key, value, next_kv;
+  vram__tensor q, k, v;
+  vram__rotater rotater;
+} vram__ring;
+
+static void vram__ring_begin(vram__step *s, vram__ring *r, const vram_node *n, vram__tensor key,
+                             vram__tensor value) {
+  vram__memory_zero(r, sizeof *r);
+  r->rotater.gathers = VRAM__INT(n, rotate, VRAM__WORD("allgather")) == VRAM__WORD("allgather");
+  r->key = vram__tensor_contiguous(s, key);
+  r->value = vram__tensor_contiguous(s, value);
+}
+
+/* The keys and values of another rank. */
+static void vram__ring_next(vram__step *s, vram__ring *r, vram__tensor buffer) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor_replace(s, &r->key, vram__ring_view(s, buffer, key, r->key.dt));
+  vram__tensor_replace(s, &r->value, vram__ring_view(s, buffer, value, r->value.dt));
+}
+
+/* q, k, v of round i; their variables are the ones before until then. */
+static void vram__ring_choose(vram__step *s, vram__ring *r, const vram_node *n, int64_t i,
+                              vram__tensor query) {
+  const int halves = vram__ring_halves(n, i), partial = i > VRAM__INT(n, rank, 0);
+  const vram__tensor q =
+      halves && partial ? vram__ring_half(s, query) : vram__tensor_retain(s, query);
+  const vram__tensor k =
+      halves && !partial ? vram__ring_half(s, r->key) : vram__tensor_retain(s, r->key);
+  const vram__tensor v =
+      halves && !partial ? vram__ring_half(s, r->value) : vram__tensor_retain(s, r->value);
+  vram__tensor_replace(s, &r->q, q);
+  vram__tensor_replace(s, &r->k, k);
+  vram__tensor_replace(s, &r->v, v);
+}
+
+/* The output of the kernel as the ring has it: logsumexp of four axes. */
+static void vram__ring_kernel(vram__step *s, const vram__sdpa *p, int backend, vram__sdpa_made *m) {
+  const vram_dims *q = p->in[0].d;
+  vram__sdpa_fused_forward(s, p, backend, 1, m);
+  m->lse.d = vram__dims_4d(s, q->v[0], q->v[1], m->rows, 1);
+  m->lse.dt = VRAM_F32;
+}
+
+/* _templated_ring_attention: *m becomes what is returned, of the first kernel its random state. */
+static void vram__ring_forward(vram__step *s, const vram_node *n, const vram__sdpa *p, int backend,
+                               vram__sdpa_made *m) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  vram__sdpa call = *p;
+  vram__sdpa_made last, made;
+  vram__merger merger;
+  vram__ring r;
+  int64_t i;
+  vram__memory_zero(&last, sizeof last);
+  vram__memory_zero(&merger, sizeof merger);
+  vram__ring_begin(s, &r, n, p->in[1], p->in[2]);
+  for (i = 0; i < ranks && !s->failed; i++) {
+    if (i) {
+      vram__tensor_replace(s, &r.next_kv, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, r.next_kv);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+      vram__tensor_replace(s, &r.next_kv, vram__tensor_none());
+    }
+    if (vram__ring_skips(n, i))
+      continue;
+    vram__ring_choose(s, &r, n, i, p->in[0]);
+    call.in[0] = r.q;
+    call.in[1] = r.k;
+    call.in[2] = r.v;
+    vram__ring_kernel(s, &call, backend, &made);
+    vram__ring_release(s, &last.y, 1);
+    vram__ring_release(s, &last.lse, 1);
+    if (!i) {
+      m->rest[0] = vram__tensor_retain(s, made.rest[0]); /* saved_rest */
+      m->rest[1] = vram__tensor_retain(s, made.rest[1]);
+    }
+    vram__ring_release(s, &last.rest[1], 1);
+    vram__ring_release(s, &last.rest[0], 1);
+    last = made;
+    vram__merger_step(s, &merger, &made, vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0));
+  }
+  m->y = vram__tensor_to(s, merger.out.d ? merger.out : last.y, p->in[0].dt);
+  m->lse = vram__tensor_retain(s, merger.lse);
+  vram__ring_release(s, &r.key, 3);
+  vram__ring_release(s, &merger.out, 2);
+  vram__ring_release(s, &r.rotater.buffer, 2);
+  vram__ring_release(s, &r.q, 3);
+  vram__ring_release(s, &last.y, 2);
+  vram__ring_release(s, &last.rest[1], 1);
+  vram__ring_release(s, &last.rest[0], 1);
+}
+
+static void vram__forward_ring_attention(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
+  vram__sdpa p;
+  vram__sdpa_made m;
+  vram__tensor held[3];
+  vram__grad_fn *f;
+  int64_t width;
+  uint32_t i;
+  int backend;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < 3; i++)
+    held[i] = vram__tensor_retain(s, p.in[i]);
+  backend = vram__sdpa_backend(s, &p);
+  if (backend == VRAM__SDPA_MATH)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n,
+                      "CP only supports flash attention and memory efficient attention now (and "
+                      "cuDNN's), and none of them takes these tensors");
+  vram__memory_zero(&m, sizeof m);
+  width = p.in[0].d->v[3];
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, &p);
+  f = vram__tape_record(s, n->op, p.in, 3, 1, 7);
+  if (!s->failed)
+    vram__ring_forward(s, n, &p, backend, &m);
+  if (f) {
+    f->aux = (uint64_t)backend << 8;
+    vram__sdpa_fused_save(s, f, &p, backend, &m);
+  }
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (p.in[0].d->v[3] != width && !s->failed)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  y[0] = m.y;
+  for (i = 3; i-- > 0;)
+    vram__tensor_release(s, p.in[i]);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, held[i]);
+}
+
+/* ---- backward ---- */
+
+/* Variables of _templated_ring_attention_backward. */
+typedef struct vram__ring_gradients {
+  vram__tensor next_grad_kv;
+  vram__tensor of[3];  /* grad_query_, grad_key_, grad_value_: of a round */
+  vram__tensor sum[3]; /* grad_query, grad_key, grad_value: in fp32 */
+  vram__tensor buffer; /* of keys and values */
+  vram__tensor out, dout, lse;
+  vram__rotater rotater;
+} vram__ring_gradients;
+
+static vram__tensor vram__ring_zeros(vram__step *s, vram__tensor like) {
+  return vram__tensor_empty(s, vram__dims_dense(s, like.d), VRAM_F32);
+}
+
+/* The kernel's backward of round i. */
+static void vram__ring_kernel_backward(vram__step *s, vram__ring *r, vram__ring_gradients *g,
+                                       const vram_node *n, int64_t i, int backend,
+                                       const vram__sdpa_saved *x) {
+  const int partial = vram__ring_halves(n, i) && i > VRAM__INT(n, rank, 0);
+  vram__tensor out = partial ? vram__ring_half(s, x->y) : vram__tensor_retain(s, x->y),
+               dout = partial ? vram__ring_half(s, x->g) : vram__tensor_retain(s, x->g),
+               lse = vram__tensor_retain(s, x->lse), made[3];
+  vram__sdpa_saved call = *x;
+  uint32_t k;
+  if (partial) {
+    vram__tensor_replace(s, &lse, vram__ring_half(s, lse));
+    vram__tensor_replace(s, &lse, vram__tensor_contiguous(s, lse));
+  }
+  vram__ring_choose(s, r, n, i, x->q);
+  vram__tensor_replace(s, &g->out, out);
+  vram__tensor_replace(s, &g->dout, dout);
+  vram__tensor_replace(s, &g->lse, lse);
+  call.q = r->q;
+  call.k = r->k;
+  call.v = r->v;
+  call.y = g->out;
+  call.g = g->dout;
+  call.lse = g->lse;
+  vram__sdpa_fused_backward(s, backend, &call, made);
+  for (k = 0; k < 3; k++)
+    vram__tensor_replace(s, &g->of[k], made[k]);
+}
+
+/* What the round gives is added to the sums, of which those of keys and values go to the next rank.
+ */
+static void vram__ring_add(vram__step *s, vram__ring_gradients *g, const vram_node *n, int64_t i) {
+  const int halves = VRAM__INT(n, load_balance, 0) != 0, before = i <= VRAM__INT(n, rank, 0);
+  uint32_t k;
+  if (i) {
+    const vram__tensor next = vram__rotater_next(s, &g->rotater);
+    vram__tensor_replace(s, &g->next_grad_kv, next);
+    for (k = 1; k < 3; k++)
+      vram__tensor_replace(
+          s, &g->sum[k], vram__ring_view(s, next, vram__dims_contiguous(s, g->sum[k].d), VRAM_F32));
+    for (k = 1; k < 3 && before && halves; k++)
+      vram__tensor_replace(s, &g->sum[k], vram__ring_cat(s, g->sum[k], NULL));
+  }
+  vram__tensor_replace(s, &g->next_grad_kv, vram__ring_flat(s, g->sum[1], g->sum[2]));
+  vram__rotater_exchange(s, &g->rotater, g->next_grad_kv, VRAM__INT(n, ranks, 1));
+  if (!before && halves)
+    vram__tensor_replace(s, &g->sum[0], vram__ring_cat(s, g->sum[0], NULL));
+}
+
+/* What is returned, and the variables go. */
+static void vram__ring_end(vram__step *s, vram__ring *r, vram__ring_gradients *g, vram_dtype dt,
+                           vram__tensor *to) {
+  const vram_dims *key = r->key.d, *value = r->value.d;
+  vram__tensor next;
+  vram__tensor_replace(s, &g->sum[0], vram__tensor_to(s, g->sum[0], dt));
+  next = vram__rotater_next(s, &g->rotater);
+  vram__tensor_replace(s, &next, vram__tensor_to(s, next, dt));
+  vram__tensor_replace(s, &g->next_grad_kv, next);
+  to[0] = vram__tensor_retain(s, g->sum[0]);
+  to[1] = vram__tensor_view(s, next, vram__dims_contiguous(s, key));
+  to[2] = vram__tensor_view(s, next, vram__dims_contiguous(s, value));
+  vram__ring_release(s, &g->sum[1], 2);
+  vram__ring_release(s, &r->key, 3);
+  vram__ring_release(s, &g->next_grad_kv, 1);
+  vram__ring_release(s, g->of, 3);
+  vram__ring_release(s, g->sum, 1);
+  vram__ring_release(s, &r->rotater.buffer, 2);
+  vram__ring_release(s, &g->rotater.buffer, 2);
+  vram__ring_release(s, &g->buffer, 1);
+  vram__ring_release(s, &r->q, 3);
+  vram__ring_release(s, &g->out, 3);
+}
+
+static void vram__backward_ring_attention(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram_node *n = f->node;
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__ring_gradients g;
+  vram__ring r;
+  int64_t i;
+  uint32_t k;
+  vram__memory_zero(&g, sizeof g);
+  g.sum[0] = vram__ring_zeros(s, x.q);
+  g.sum[1] = vram__ring_zeros(s, x.k);
+  g.sum[2] = vram__ring_zeros(s, x.v);
+  vram__ring_begin(s, &r, n, x.k, x.v);
+  for (i = 0; i < ranks; i++) {
+    if (i) {
+      vram__tensor_replace(s, &g.buffer, vram__rotater_next(s, &r.rotater));
+      vram__ring_next(s, &r, g.buffer);
+    }
+    if (i < ranks - 1) {
+      vram__tensor_replace(s, &r.next_kv, vram__ring_flat(s, r.key, r.value));
+      vram__rotater_exchange(s, &r.rotater, r.next_kv, ranks);
+    }
+    if (!vram__ring_skips(n, i))
+      vram__ring_kernel_backward(s, &r, &g, n, i, (int)(f->aux >> 8), &x);
+    else
+      for (k = 0; k < 3; k++)
+        vram__tensor_replace(s, &g.of[k],
+                             vram__ring_zeros(s, k == 0   ? x.q
+                                                 : k == 1 ? r.key
+                                                          : r.value));
+    vram__ring_add(s, &g, n, i);
+  }
+  vram__ring_end(s, &r, &g, x.q.dt, to);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(ring_attention, "", 3, 3, ring_attention, SAME, low, ring_attention, ring_attention,
+         ring_attention, ATTENTION, 0, 0,
+         "ranks! rank! rotate load_balance dropout_p is_causal enable_gqa backend scale");
+
+/* >>ops/context_parallel    context_parallel: what of a step's inputs and of a module's buffers is
+   cut along the sequence, in place (torch/distributed/tensor/experimental/_context_parallel) */
+
+static int vram__shape_context_parallel(vram_graph *g, vram_node *n) {
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, k, a, count;
+  const int64_t *dims = vram__node_list(n, VRAM__KEY_dims, &count);
+  if (ranks < 1 || ranks > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "ranks is out of range");
+  if (g->context)
+    return vram__node_error(g, n, "a second context");
+  if (count != n->nin || n->nout != n->nin)
+    return vram__node_error(g, n, "dims must name an axis of each tensor, which has one output");
+  for (i = 0; i < n->nin; i++) {
+    const vram_dims *d = n->in[i]->d;
+    if ((n->in[i]->node && n->in[i]->node->op != VRAM_OP_buffer) || (n->in[i]->flags & VRAM__GRAD))
+      return vram__node_error(g, n, "a context cuts inputs without a gradient, and buffers");
+    if (!vram__axis(g, dims[i], d->ndim, &a))
+      return 0;
+    if (!d->ndim || d->v[a] % (ranks * (VRAM__INT(n, load_balance, 0) ? 2 : 1)))
+      return vram__node_error(g, n, "a sequence that the ranks do not divide");
+    for (k = 0; k < d->ndim; k++)
+      size[k] = k == a ? d->v[k] / ranks : d->v[k];
+    if (!vram__node_out(g, n, i, d->ndim, size, n->in[i]->dtype))
+      return 0;
+  }
+  g->context = n;
+  g->extra += (n->nin * UINT64_C(3) + g->ninput) * sizeof(vram_dims);
+  return 1;
+}
+
+#ifndef VRAM_NO_STEP
+
+/* What a tensor is on the device: an input, or a buffer of the module. */
+static vram__tensor vram__context_buffer(const vram__step *s, const vram_value *v) {
+  return v->node ? s->param[v->node->param[0]->index] : s->variable[s->name_of[v->index]].t;
+}
+
+/* no_restore_buffers: the inputs of a step. */
+static int vram__context_restores(const vram_value *v) { return v->node != NULL; }
+
+/* _HeadTailLoadBalancer._generate_indices */
+static vram__tensor vram__context_indices(vram__step *s, int64_t length, int64_t ranks) {
+  const int64_t half = length / 2;
+  const vram_dims *all = vram__dims_in(s, 1, &length, NULL),
+                  *each = vram__dims_in(s, 1, &ranks, NULL),
+                  *part = vram__dims_in(s, 1, &half, NULL);
+  const vram__tensor indices = vram__tensor_empty(s, all, VRAM_I32),
+                     head = vram__tensor_empty(s, each, VRAM_I64),
+                     tail = vram__tensor_empty(s, each, VRAM_I64),
+                     first = vram__tensor_empty(s, part, VRAM_I32),
+                     second = vram__tensor_empty(s, part, VRAM_I32),
+                     paired = vram__tensor_empty(s, all, VRAM_I32);
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, first);
+  vram__tensor_release(s, indices);
+  vram__tensor_release(s, head);
+  vram__tensor_release(s, tail);
+  return paired;
+}
+
+/* with context_parallel(mesh, buffers=..): before the module is called. What its frame holds until
+   its end goes in this order: copies of what is restored, shards, the last shard's clone, and the
+   copy of the last buffer, which a loop has been at. */
+VRAM__FN void vram__context_enter(vram__step *s) {
+  const vram_node *n = s->g->context;
+  const int balanced = VRAM__INT(n, load_balance, 0) != 0;
+  const uint32_t count = n->nin, last = count - 1;
+  vram__tensor indices = vram__tensor_none(), *held, t;
+  uint32_t i, copies = 0, a;
+  for (i = 0; i < last; i++)
+    copies += (uint32_t)vram__context_restores(n->in[i]);
+  held = s->context_held;
+  for (i = 0; i < 2 * count + 1; i++)
+    held[i] = vram__tensor_none();
+  s->ncontext = copies + count + 2;
+  for (i = 0, a = copies; i < count; i++)
+    if (vram__context_restores(n->in[i])) {
+      t = vram__context_buffer(s, n->in[i]);
+      held[i == last ? s->ncontext - 1 : --a] =
+          vram__tensor_empty(s, vram__dims_dense(s, t.d), t.dt);
+    }
+  vram__axis((vram_graph *)0, vram__node_list(n, VRAM__KEY_dims, NULL)[0], n->in[0]->d->ndim, &a);
+  if (balanced)
+    indices = vram__context_indices(s, n->in[0]->d->v[a], VRAM__INT(n, ranks, 1));
+  for (i = 0; i < count; i++) { /* _context_parallel_buffers */
+    vram__tensor whole = vram__tensor_none();
+    t = vram__context_buffer(s, n->in[i]);
+    if (balanced)
+      whole = vram__tensor_empty(s, vram__dims_contiguous(s, t.d), t.dt);
+    held[copies + last - i] = vram__tensor_empty(s, vram__dims_contiguous(s, n->out[i].d), t.dt);
+    vram__tensor_release(s, whole);
+  }
+  vram__tensor_release(s, indices);
+  for (i = 0; i < count; i++) {
+    t = held[copies + last - i];
+    vram__tensor_replace(s, &held[copies + count], vram__tensor_none());
+    held[copies + count] = vram__tensor_empty(s, t.d, t.dt);
+  }
+}
+
+/* What a parameter or buffer of the module is for now. */
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p) {
+  const vram_node *n = s->ncontext ? s->g->context : NULL;
+  uint32_t i;
+  for (i = 0; n && i < n->nin; i++)
+    if (n->in[i]->node && n->in[i]->node->param[0] == p)
+      return n->out[i].d;
+  return p->d;
+}
+
+/* The context's end. */
+VRAM__FN void vram__context_leave(vram__step *s) {
+  uint32_t i;
+  for (i = 0; i < s->ncontext; i++)
+    vram__tensor_release(s, s->context_held[i]);
+  s->ncontext = 0;
+}
+
+/* A batch that is cut in place is a new one each time: it is made before the one before goes. */
+VRAM__FN void vram__context_inputs(vram__step *s) {
+  const uint8_t old = s->cat;
+  vram__tensor *const before = s->context_held;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_INPUTS;
+  for (i = 0; i < s->g->ninput; i++) {
+    vram__variable *v = s->variable + s->name_of[s->g->input[i]->index];
+    before[i] = v->t;
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      v->t = vram__tensor_empty(s, v->t.d, v->t.dt);
+  }
+  for (i = s->g->ninput; i-- > 0;)
+    if (!(s->g->input[i]->flags & VRAM__GRAD))
+      vram__tensor_release(s, before[i]);
+  s->cat = old;
+}
+
+/* The tensors as they are inside: the first rows of their storages. */
+static void vram__forward_context_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                           vram__tensor *y) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    y[i] = vram__tensor_view(s, x[i], n->out[i].d);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(context_parallel, "", 1, 4096, context_parallel, SAME, none, context_parallel, none, none,
+         NONE, 0, VRAM__OP_ANY_DTYPE, "ranks! dims! load_balance");
 
 /* >>ops/mha    torch.nn.MultiheadAttention and TransformerEncoderLayer */
 
@@ -36405,11 +37799,16 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
   return a;
 }
 
-/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
-static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
-                    s->o->parallel ? s->o->parallel->tp : 0);
+/* A collective whose result is as large as what it reads. */
+static vram__tensor vram__collective_like(vram__step *s, vram_collective kind, vram__tensor x,
+                                          int64_t ranks) {
+  vram__communicate(s, kind, vram__dims_bytes_of(x.d, x.dt), (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks) {
+  return vram__collective_like(s, VRAM_COLLECTIVE_ALL_REDUCE, x, ranks);
 }
 
 /* Dims of x with the axis of another size. */
@@ -36483,7 +37882,7 @@ static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, u
 static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -36501,7 +37900,7 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 }
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -36554,13 +37953,13 @@ static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[1] = vram__tensor_contiguous(s, x[0]);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  to[0] = vram__torch_all_reduce(s, in);
+  to[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, in, VRAM__INT(f->node, ranks, 1));
   vram__tensor_release(s, in);
 }
 
@@ -36627,19 +38026,19 @@ static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vr
 }
 
 /* loss.py, _log_softmax */
-static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x, int64_t ranks) {
   const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
   vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
   in = vram__tensor_retain(s, in);
   vram__tensor_release(s, in);
   most = vram__tensor_empty(s, row, VRAM_F32);
-  reduced = vram__torch_all_reduce(s, most);
+  reduced = vram__torch_all_reduce(s, most, ranks);
   vram__tensor_release(s, most);
   shifted = vram__tensor_empty(s, in.d, VRAM_F32);
   each = vram__tensor_empty(s, in.d, VRAM_F32);
   sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
   vram__tensor_release(s, each);
-  each = vram__torch_all_reduce(s, sum);
+  each = vram__torch_all_reduce(s, sum, ranks);
   vram__tensor_release(s, sum);
   sum = vram__tensor_empty(s, row, VRAM_F32);
   y = vram__tensor_empty(s, in.d, VRAM_F32);
@@ -36655,14 +38054,14 @@ static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
 
 /* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
 static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
-                                   vram__tensor *count) {
+                                   int64_t ranks, vram__tensor *count) {
   const vram_dims *rows = vram__dims_contiguous(s, target.d);
   vram__tensor safe, masked, mask, found, reduced, kept, t, y;
   safe = vram__loss_kept(s, target, rows, target.dt);
   masked = vram__torch_masked_indices(s, safe, &mask);
   found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
   vram__tensor_release(s, mask);
-  reduced = vram__torch_all_reduce(s, found);
+  reduced = vram__torch_all_reduce(s, found, ranks);
   t = vram__tensor_empty(s, rows, x.dt);
   kept = vram__loss_kept(s, target, rows, x.dt);
   vram__tensor_release(s, t);
@@ -36685,9 +38084,10 @@ static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor t
 static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
-  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
-  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  vram__tensor log = vram__loss_log_softmax(s, x[0], ranks), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, ranks, &count);
   if (f) {
     f->aux = (uint64_t)mean;
     vram__save_tensor(s, f, x[1]);
@@ -37470,6 +38870,7 @@ typedef struct vram__optim_param {
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t mesh;    /* parameters of another one are another group of the optimizer's */
   uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
@@ -40084,7 +41485,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
+                                !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
@@ -41449,6 +42851,8 @@ VRAM__FN void vram__step_put_inputs(vram__step *s) {
       continue;
     t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
+    if (s->g->context && s->replay && !s->replay->fresh && t.st)
+      vram__slot_at(s, t.st)->block = s->replay->input[i];
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train)
@@ -41503,7 +42907,7 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   d->ranks = VRAM__INT(n, ranks, 1);
   if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
     return 0;
-  if (how == VRAM__WORD("rowwise")) {
+  if (how == VRAM__WORD("rowwise") || n->op == VRAM_OP_embedding) { /* the second axis */
     d->copies = 1;
     d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
     d->rest = (uint64_t)rows;
@@ -41971,6 +43375,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  if (s->g->context) {
+    vram__context_leave(s);
+    if (!s->first_batch)
+      vram__context_inputs(s);
+    vram__context_enter(s);
+  }
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
   if (s->failed)
@@ -42225,8 +43635,11 @@ VRAM__FN void vram__zero_grad_last(vram__step *s) {
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
-  if (!s->train || s->o->first_step)
+  if (!s->train || s->o->first_step) {
+    if (s->g->context)
+      vram__context_inputs(s);
     return;
+  }
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
@@ -42255,6 +43668,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
+  if (s->g->context)
+    vram__context_inputs(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
 }
@@ -42308,14 +43723,14 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = p->partial = 0;
+  p->dtensor = p->mesh = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
 static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
-  p->dtensor = q->is_dtensor;
+  p->dtensor = p->mesh = q->is_dtensor;
   p->partial = q->is_partial;
   p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
@@ -42385,9 +43800,32 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
   return n;
 }
 
+/* The group of the first parameter's mesh comes first, then that of the others. */
+static void vram__optim_by_mesh(vram__step *s, vram__optim_param *p, uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_param *others = (vram__optim_param *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                                     n * (uint64_t)sizeof *others);
+  uint32_t i, first = 0, count = 0;
+  if (!others) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < n; i++)
+    if (p[i].mesh == p[0].mesh)
+      p[first++] = p[i];
+    else
+      others[count++] = p[i];
+  for (i = 0; i < count; i++)
+    p[first + i] = others[i];
+  s->used = used;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
-  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
-                                 : vram__optim_params_all(s, p, with_grad);
+  const uint32_t n = vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                             : vram__optim_params_all(s, p, with_grad);
+  if (s->g->is_cut)
+    vram__optim_by_mesh(s, p, n);
+  return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -42540,7 +43978,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   for (i = 0; i < n && !s->failed; i = to) {
-    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+    for (to = i + 1; to < n && s->optim[to].mesh == s->optim[i].mesh;)
       to++;
     c.dtensor = s->optim[i].dtensor;
     vram__optim_group(s, &c, s->optim + i, to - i);
@@ -43475,6 +44913,10 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  for (i = 0; s->g->context && i < s->g->ninput; i++) {
+    const uint32_t st = s->variable[s->name_of[s->g->input[i]->index]].t.st;
+    s->replay->input[i] = st ? vram__owner_at(s, st)->block : 0;
+  }
   VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -43663,6 +45105,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
+  run.input = run.gradient + g->nparam + g->ninput;
   run.tight = tight != 0;
   s->replay = &run;
   run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||
@@ -43766,7 +45209,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
                      vram__single_cells(g, o) * 16 + g->in_flight * 2 +
-                     (o->parallel ? o->parallel->dp : 0);
+                     (o->parallel ? vram__wrapper_ranks(o->parallel) : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -43796,7 +45239,7 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
   return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
-         ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+         ((uint64_t)g->nparam + UINT64_C(2) * g->ninput) * sizeof(uint32_t);
 }
 
 /* Convolutions with a search of their own: three a node, in a table with room between them. */
@@ -44098,6 +45541,9 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (g->context) {
+    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+  }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
     VRAM__TAKE(s->searched, uint32_t, s->searched_room);
@@ -44195,6 +45641,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   } else
     vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__context_leave(s);
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before->category, before->blocks, before->upper);
@@ -44639,9 +46086,18 @@ VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype 
                                       uint32_t acc);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
+/* staged.c */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k);
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s);
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end);
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p);
+VRAM__FN void vram__staged_hooks(vram__wrapper *w);
+
 /* ddp.c */
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
+VRAM__FN void vram__ddp_last_backward(vram__step *s);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -44660,6 +46116,16 @@ typedef struct vram__unit_run {
 
 /* units.c */
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
+
+/* fsdp.c */
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k);
+
+/* fsdp_stage.c */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s);
+VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
@@ -44702,11 +46168,13 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
        VRAM__SPEC_INIT,
-       VRAM__SPEC_OFFLOAD
+       VRAM__SPEC_OFFLOAD,
+       VRAM__SPEC_ROTATE
 };
 
 #define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
@@ -44755,6 +46223,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
     VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(plan, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_PLAN),
     VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
@@ -44762,6 +46231,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
+    {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
+    VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -44955,6 +46426,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "auto, root, or names of nodes up to a point";
     *(vram_words *)at = w;
     break;
+  case VRAM__SPEC_PLAN:
+    if (!w.len)
+      return "STYLE:NAME:NAME/STYLE:NAME: colwise:q_proj:k_proj/rowwise:o_proj";
+    *(vram_words *)at = w;
+    break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
     if (!vram__spec_one_of(w, vram__sharding_names, 5, &which))
       return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or _HYBRID_SHARD_ZERO2";
@@ -44975,6 +46451,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
       return "cpu or none";
     *(uint8_t *)at = w.text[0] == 'c';
+    break;
+  case VRAM__SPEC_ROTATE:
+    if (!vram__text_is(w.text, w.len, "alltoall") && !vram__text_is(w.text, w.len, "allgather"))
+      return "allgather or alltoall";
+    *(uint8_t *)at = w.text[3] == 't';
     break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
@@ -45021,6 +46502,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
@@ -45068,6 +46550,7 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
+  p->enable_load_balance = 1;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
@@ -45154,11 +46637,12 @@ VRAM_API const char *vram_collective_name(vram_collective kind) {
    (_calculate_single_rank_operations), and where the sends, receives and waits go in between
    (_add_unshard_reshard, _add_reduce_grad, _add_send_recv, _add_wait_send). */
 
-enum {
-  VRAM__STAGE_FLOW = VRAM_STAGE_ACTION_COUNT, /* fully_shard's gathers, reductions: a turn, nothing
-                                                 else here */
-  VRAM__STAGE_WITH_NEXT = 64                  /* bit: the next action comes with it (OVERLAP_F_B) */
-};
+enum { VRAM__STAGE_WITH_NEXT = 64 }; /* bit: the next action comes with it (OVERLAP_F_B) */
+
+/* fully_shard's gathers and reductions take turns, with it or without. */
+static int vram__stage_is_flow(uint32_t kind) {
+  return (kind & (VRAM__STAGE_WITH_NEXT - 1u)) >= VRAM_STAGE_UNSHARD;
+}
 
 /* A pipeline as its schedule sees it. */
 typedef struct vram__pipeline {
@@ -45166,6 +46650,7 @@ typedef struct vram__pipeline {
   vram_pipeline schedule;
   uint32_t round;  /* microbatches of a round of an interleaved schedule */
   uint8_t v, zero; /* stages lie in a V; backward is split into input and weight part */
+  uint8_t shards;  /* the stages are fully_shard's */
   uint32_t rounds;
 } vram__pipeline;
 
@@ -45198,6 +46683,7 @@ static void vram__pipeline_of(const vram_parallel *p, vram__pipeline *out) {
   out->microbatches = p->microbatches;
   out->v = p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || p->schedule == VRAM_PIPELINE_DUAL_PIPE_V;
   out->zero = p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE;
+  out->shards = p->wrapper == VRAM_WRAPPER_FSDP2;
   out->rounds = p->microbatches / out->ranks;
   out->rounds += !out->rounds;
   out->round = p->microbatches / out->rounds;
@@ -45442,7 +46928,7 @@ static void vram__order_of(const vram__pipeline *p, uint32_t rank, vram__actions
 }
 
 /* ---- turns that fully_shard's gathers and the reductions of gradients take; without it they do
-   nothing, but receives come in other places */
+   nothing, and are in no list, but receives come in other places */
 
 enum { VRAM__STAGES_ACTIVE = 3, VRAM__STAGES_LOCAL = 64 };
 
@@ -45486,6 +46972,11 @@ static uint32_t vram__residence_soon(vram__residence *f, const vram__actions *a,
   return n;
 }
 
+static void vram__residence_put(const vram__residence *f, uint32_t kind, uint32_t local,
+                                vram__actions *to) {
+  vram__actions_put(to, kind, vram__pipeline_stage(f->p, f->rank, local), 0);
+}
+
 /* Turns before action `at`: stages that are not needed soon go, those that are come. */
 static void vram__residence_turns(vram__residence *f, const vram__actions *a, uint32_t at,
                                   vram__actions *to) {
@@ -45494,7 +46985,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     for (j = 0; j < n && soon[j] != f->active[i];)
       j++;
     if (j == n)
-      vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+      vram__residence_put(f, VRAM_STAGE_RESHARD, f->active[i], to);
     else
       f->active[kept++] = f->active[i];
   }
@@ -45505,7 +46996,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     if (j < f->nactive)
       continue;
     f->active[f->nactive++] = soon[i];
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(f, VRAM_STAGE_UNSHARD, soon[i], to);
   }
 }
 
@@ -45516,8 +47007,8 @@ static void vram__residence_reduce(vram__residence *f, const vram_stage_action *
   if ((kind != VRAM_STAGE_B && kind != VRAM_STAGE_W) ||
       ++f->done[vram__residence_local(f, a->stage)] != f->p->microbatches)
     return;
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  vram__actions_put(to, VRAM_STAGE_REDUCE_GRAD, a->stage, 0);
+  vram__actions_put(to, VRAM_STAGE_WAIT_REDUCE_GRAD, a->stage, 0);
 }
 
 /* All turns of a rank. */
@@ -45539,7 +47030,7 @@ static void vram__order_with_turns(const vram__pipeline *p, uint32_t rank, const
     vram__residence_reduce(&f, a->at + i, to);
   }
   for (i = 0; i < f.nactive; i++)
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(&f, VRAM_STAGE_RESHARD, f.active[i], to);
 }
 
 /* ---- sends, receives, waits */
@@ -45595,14 +47086,14 @@ static const vram_stage_action *vram__exchange_turn(vram__exchange *x, uint32_t 
   const uint32_t n = a->kind & VRAM__STAGE_WITH_NEXT ? 2 : 1;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW && !vram__exchange_may(x, a + i))
+    if (!vram__stage_is_flow(a[i].kind) && !vram__exchange_may(x, a + i))
       return a;
   for (i = 0; rank == x->rank && i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (x->p->shards || !vram__stage_is_flow(a[i].kind))
       vram__actions_put(x->to, a[i].kind & (VRAM__STAGE_WITH_NEXT - 1u), a[i].stage,
                         a[i].microbatch);
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (!vram__stage_is_flow(a[i].kind))
       vram__exchange_send(x, rank, a + i);
   return a + n;
 }
@@ -45804,23 +47295,28 @@ VRAM_API uint32_t vram_pipeline_stage(const vram_parallel *parallel, uint32_t ra
 
 /* >>parallel/cut    the graph of one rank, made of the whole one */
 
-/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
-typedef enum vram__role {
-  VRAM__ROLE_NONE,    /* every rank has all of it */
-  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
-  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
-  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
-  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
-} vram__role;
+/* What becomes of a node. */
+typedef struct vram__plan_role {
+  uint8_t style;    /* VRAM__TP_ */
+  uint8_t is_usual; /* of the usual plan: PrepareModuleInput is around all that read a value */
+  uint8_t is_late, is_dtensor;
+  int8_t input, output; /* layouts */
+  vram__span module;    /* the layer's */
+  const char *why;      /* it cannot be played; the style, or a sentence */
+} vram__plan_role;
 
 /* A value of the whole graph on this rank: all of it, or a part along one axis. */
 typedef struct vram__rank_value {
-  vram_value *own;    /* as it was made */
-  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
-  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
-  uint8_t cut;        /* 1 + the axis; 0: all of it */
-  uint8_t experts;    /* rows of this rank's experts, from all ranks */
-  uint8_t gone;       /* it went earlier than in the whole graph */
+  vram_value *own;     /* as it was made */
+  vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
+  vram__span whole_of; /* for the nodes of this module */
+  uint8_t cut;         /* 1 + the axis; 0: all of it */
+  uint8_t experts;     /* rows of this rank's experts, from all ranks */
+  uint8_t is_sequence; /* a part of the sequence, not of heads or features */
+  uint8_t is_dtensor;  /* it knows how it is cut */
+  uint8_t gone;        /* it went earlier than in the whole graph */
+  uint8_t constant;    /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -45828,16 +47324,28 @@ typedef struct vram__rank_cut {
   vram_graph *g;
   const vram_parallel *p;
   vram__parser parser;
+  vram__span name;         /* of the next collective; of no length: its value's */
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
+  const vram__tp_word *plan;
+  vram__span table;    /* the module of a table that does more than to look up, */
+  uint32_t table_axis; /* and the axis along which its result is cut */
+  uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
+  int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
 } vram__rank_cut;
 
 /* cut_plan.c */
-VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__plan_begin(vram__rank_cut *c);
+VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
+                                                uint32_t style, vram__span *module);
+
+/* cut_output.c */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
@@ -45856,60 +47364,302 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
+
 /* cut_layer.c */
-VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
-VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
+VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
+VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x);
 VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);
 
-/* >>parallel/cut_plan    which layers tensor parallelism cuts, and how */
+/* >>parallel/cut_plan    which modules tensor parallelism cuts, and how */
+
+enum {                                       /* styles of the usual plan alone */
+       VRAM__TP_HEAD = VRAM__TP_UNKNOWN + 1, /* ColwiseParallel of logits */
+       VRAM__TP_FUSED                        /* several weights in one: cannot be cut */
+};
 
 /* The usual decoder: what torchtitan's plans and Hugging Face's tp_plan have, by the last part of a
    layer's name. */
 static const struct {
   const char *name;
-  uint8_t role;
-} vram__rank_names[] = {{"wq", VRAM__ROLE_COLWISE},
-                        {"wk", VRAM__ROLE_COLWISE},
-                        {"wv", VRAM__ROLE_COLWISE},
-                        {"wo", VRAM__ROLE_ROWWISE},
-                        {"w1", VRAM__ROLE_COLWISE},
-                        {"w3", VRAM__ROLE_COLWISE},
-                        {"w2", VRAM__ROLE_ROWWISE},
-                        {"q_proj", VRAM__ROLE_COLWISE},
-                        {"k_proj", VRAM__ROLE_COLWISE},
-                        {"v_proj", VRAM__ROLE_COLWISE},
-                        {"o_proj", VRAM__ROLE_ROWWISE},
-                        {"out_proj", VRAM__ROLE_ROWWISE},
-                        {"gate_proj", VRAM__ROLE_COLWISE},
-                        {"up_proj", VRAM__ROLE_COLWISE},
-                        {"down_proj", VRAM__ROLE_ROWWISE},
-                        {"fc1", VRAM__ROLE_COLWISE},
-                        {"fc2", VRAM__ROLE_ROWWISE},
-                        {"tok_embeddings", VRAM__ROLE_ROWWISE},
-                        {"pos_embeddings", VRAM__ROLE_ROWWISE},
-                        {"embed_tokens", VRAM__ROLE_ROWWISE},
-                        {"output", VRAM__ROLE_HEAD},
-                        {"lm_head", VRAM__ROLE_HEAD},
-                        {"qkv_proj", VRAM__ROLE_FUSED},
-                        {"gate_up_proj", VRAM__ROLE_FUSED},
-                        {"query_key_value", VRAM__ROLE_FUSED},
-                        {"c_attn", VRAM__ROLE_FUSED},
-                        {"Wqkv", VRAM__ROLE_FUSED},
-                        {"wqkv", VRAM__ROLE_FUSED},
-                        {"in_proj", VRAM__ROLE_FUSED}};
+  uint8_t style;
+} vram__rank_names[] = {{"wq", VRAM__TP_COLWISE},
+                        {"wk", VRAM__TP_COLWISE},
+                        {"wv", VRAM__TP_COLWISE},
+                        {"wo", VRAM__TP_ROWWISE},
+                        {"w1", VRAM__TP_COLWISE},
+                        {"w3", VRAM__TP_COLWISE},
+                        {"w2", VRAM__TP_ROWWISE},
+                        {"q_proj", VRAM__TP_COLWISE},
+                        {"k_proj", VRAM__TP_COLWISE},
+                        {"v_proj", VRAM__TP_COLWISE},
+                        {"o_proj", VRAM__TP_ROWWISE},
+                        {"out_proj", VRAM__TP_ROWWISE},
+                        {"gate_proj", VRAM__TP_COLWISE},
+                        {"up_proj", VRAM__TP_COLWISE},
+                        {"down_proj", VRAM__TP_ROWWISE},
+                        {"fc1", VRAM__TP_COLWISE},
+                        {"fc2", VRAM__TP_ROWWISE},
+                        {"tok_embeddings", VRAM__TP_ROWWISE},
+                        {"pos_embeddings", VRAM__TP_ROWWISE},
+                        {"embed_tokens", VRAM__TP_ROWWISE},
+                        {"output", VRAM__TP_HEAD},
+                        {"lm_head", VRAM__TP_HEAD},
+                        {"qkv_proj", VRAM__TP_FUSED},
+                        {"gate_up_proj", VRAM__TP_FUSED},
+                        {"query_key_value", VRAM__TP_FUSED},
+                        {"c_attn", VRAM__TP_FUSED},
+                        {"Wqkv", VRAM__TP_FUSED},
+                        {"wqkv", VRAM__TP_FUSED},
+                        {"in_proj", VRAM__TP_FUSED}};
 
-VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+/* One part of a name is this part of a pattern: * any letters, ? one (fnmatch). */
+static int vram__plan_part(const char *w, const char *w_end, const char *s, const char *end) {
+  const char *star = NULL, *back = s;
+  while (s < end) {
+    if (w < w_end && *w == '*') {
+      star = w++;
+      back = s;
+    } else if (w < w_end && (*w == '?' || *w == *s)) {
+      w++;
+      s++;
+    } else if (star) {
+      w = star + 1;
+      s = ++back;
+    } else
+      return 0;
+  }
+  while (w < w_end && *w == '*')
+    w++;
+  return w == w_end;
+}
+
+/* The end of the part that begins at s. */
+static const char *vram__plan_part_end(const char *s, const char *end) {
+  while (s < end && *s != '.')
+    s++;
+  return s;
+}
+
+/* Parts of a name from s on are those of the pattern: where they end, or NULL. */
+static const char *vram__plan_match_at(const vram__tp_word *w, const char *s, const char *end) {
+  const char *p = w->text, *const p_end = w->text + w->len;
+  for (;;) {
+    const char *const part = vram__plan_part_end(p, p_end), *const to = vram__plan_part_end(s, end);
+    if (!vram__plan_part(p, part, s, to))
+      return NULL;
+    if (part == p_end)
+      return to;
+    if (to == end)
+      return NULL;
+    p = part + 1;
+    s = to + 1;
+  }
+}
+
+/* The module of a name that a word means: the name up to where the pattern ends; of no length:
+   none. whole: the module is all of the name. */
+static vram__span vram__plan_module(const vram__tp_word *w, vram__span name, int whole) {
+  const char *s = name.text, *const end = name.text + name.len;
+  for (; s < end; s = vram__plan_part_end(s, end) + 1) {
+    const char *const to = vram__plan_match_at(w, s, end);
+    if (to && (!whole || to == end))
+      return vram__span_of(name.text, to);
+    if (vram__plan_part_end(s, end) == end)
+      break;
+  }
+  return vram__span_of(name.text, name.text);
+}
+
+/* The word that says something of a module around the node with one of two styles; NULL: none. */
+VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
+                                                uint32_t style, vram__span *module) {
+  const vram__tp_word *w;
+  for (w = c->plan; w; w = w->next) {
+    if (w->style != style)
+      continue;
+    *module = vram__plan_module(w, vram__node_label(n), 0);
+    if (module->len)
+      return w;
+  }
+  return NULL;
+}
+
+/* The name of the module that a layer is: a module of its own class that does more has the op's
+   name behind its own. */
+static vram__span vram__plan_layer(const vram_node *n) {
   const vram__span label = vram__node_label(n);
+  const char *const op = vram__op_at(n->op)->name;
+  const uint32_t len = vram__text_len(op);
+  if (label.len > len + 1 && label.text[label.len - len - 1] == '.' &&
+      vram__text_equal(label.text + label.len - len, op, len))
+    return vram__span_of(label.text, label.text + label.len - len - 1);
+  return label;
+}
+
+/* The usual plan for a layer. */
+static void vram__plan_usual(const vram__rank_cut *c, vram__plan_role *role) {
+  const vram__span label = role->module;
   uint32_t i, at = label.len;
-  (void)c;
-  if (n->op != VRAM_OP_linear && n->op != VRAM_OP_embedding)
-    return VRAM__ROLE_NONE;
   while (at && label.text[at - 1] != '.')
     at--;
   for (i = 0; i < sizeof vram__rank_names / sizeof *vram__rank_names; i++)
     if (vram__text_is(label.text + at, label.len - at, vram__rank_names[i].name))
-      return (vram__role)vram__rank_names[i].role;
-  return VRAM__ROLE_NONE;
+      break;
+  if (i == sizeof vram__rank_names / sizeof *vram__rank_names)
+    return;
+  role->style = vram__rank_names[i].style;
+  role->is_usual = 1;
+  if (role->style == VRAM__TP_HEAD) {
+    role->style = VRAM__TP_COLWISE;
+    role->is_late = 1;
+    role->output = c->p->loss_parallel ? VRAM__LAYOUT_UNSAID : VRAM__LAYOUT_REPLICATE;
+  } else if (role->style == VRAM__TP_FUSED) {
+    role->style = VRAM__TP_UNKNOWN;
+    role->why = "several weights in one, of which every rank would get a part of the first";
+  }
+}
+
+/* What becomes of node n. */
+VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
+  const vram__tp_word *w;
+  vram__plan_role role;
+  vram__memory_zero(&role, sizeof role);
+  role.input = role.output = VRAM__LAYOUT_UNSAID;
+  role.module = is_layer ? vram__plan_layer(n) : vram__node_label(n);
+  for (w = c->plan; w; w = w->next) {
+    if (w->style == VRAM__TP_SEQUENCE || w->style == VRAM__TP_INPUT ||
+        w->style == VRAM__TP_OUTPUT || w->style == VRAM__TP_USUAL ||
+        !vram__plan_module(w, role.module, is_layer).len)
+      continue;
+    role.style = w->style;
+    role.input = w->input;
+    role.output = w->output;
+    role.is_dtensor = w->is_dtensor;
+    role.is_late = 1; /* async_op=True of the style's own redistribution */
+    if (w->style == VRAM__TP_UNKNOWN)
+      role.why = vram__tp_style_name(w);
+    return role;
+  }
+  if (c->is_usual && is_layer)
+    vram__plan_usual(c, &role);
+  return role;
+}
+
+/* A name that is none of a module is a mistake. */
+static int vram__plan_used(vram__rank_cut *c) {
+  const vram__tp_word *w;
+  const vram_node *n;
+  for (w = c->plan; w; w = w->next) {
+    for (n = c->from->first; n && w->style != VRAM__TP_USUAL; n = n->next)
+      if (n->op < VRAM_OP_COUNT && vram__plan_module(w, vram__node_label(n), 0).len)
+        break;
+    if (n || w->style == VRAM__TP_USUAL)
+      continue;
+    vram__graph_fail(c->g, VRAM_ERR_NAME,
+                     "tensor parallelism: no module of this model has the name '");
+    vram__error_more_n(c->g, w->text, w->len);
+    vram__error_more(c->g, "'");
+    return 0;
+  }
+  return 1;
+}
+
+/* The plan of a run: words of the option, then those of the text; without any the usual one. 0: an
+   error. */
+VRAM__FN int vram__plan_begin(vram__rank_cut *c) {
+  const char *at = c->p->plan.text, *const end = at ? at + c->p->plan.len : at, *from;
+  const vram__tp_word *w;
+  while (at && at < end) {
+    for (from = at; at < end && *at != '/';)
+      at++;
+    if (!vram__tp_add(c->g, vram__span_of(from, at), ':'))
+      return 0;
+    at++;
+  }
+  if (c->g->tp_last)
+    c->g->tp_last->next = c->from->tp_first;
+  c->plan = c->g->tp_first ? c->g->tp_first : c->from->tp_first;
+  c->is_usual = !c->plan;
+  for (w = c->plan; w; w = w->next)
+    c->is_usual |= w->style == VRAM__TP_USUAL;
+  return vram__plan_used(c);
+}
+
+/* >>parallel/cut_output    what a module gives is laid out anew where it returns */
+
+/* Is the node one of the module's? */
+static int vram__output_is_inside(const vram_node *n, vram__span module) {
+  const vram__span name = vram__node_label(n);
+  return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
+         vram__text_equal(name.text, module.text, module.len);
+}
+
+/* Does a node outside of the module read what n gives? */
+static int vram__output_leaves(const vram_node *n, vram__span module) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = n->next; m && m->index <= n->out[0].last; m = m->next)
+    for (i = 0; m->op < VRAM_OP_COUNT && i < m->nin; i++)
+      if (m->in[i] == &n->out[0] && !vram__output_is_inside(m, module))
+        return 1;
+  return 0;
+}
+
+/* The result of node n, cut along this axis; its number of axes: replicated. */
+static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint32_t axis) {
+  vram__rank_value *v = c->value + n->out[0].index;
+  vram_value *own = vram__rank_own(c, n, &n->out[0]);
+  const int64_t size = axis < n->out[0].d->ndim ? n->out[0].d->v[axis] : 0;
+  const uint32_t from = v->cut ? v->cut - 1u : n->out[0].d->ndim;
+  vram_node *y;
+  if (!own || from == axis)
+    return own != NULL;
+  if (axis > n->out[0].d->ndim || (v->cut && axis < n->out[0].d->ndim))
+    return vram__rank_refuse(c, n, "a value that goes from one axis to another");
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)(v->cut ? from : axis));
+  if (!v->cut)
+    vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(size, c->ranks, c->rank));
+  else {
+    if (n->out[0].d->v[from] % c->ranks)
+      vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[from]);
+    vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  }
+  y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_shard, own,
+                            v->cut ? ".all_gather" : ".shard");
+  v->own = y ? y->out : NULL;
+  v->is_sequence = !v->cut;
+  v->cut = (uint8_t)(v->cut ? 0 : axis + 1);
+  return y != NULL;
+}
+
+/* Where node n ends a module: PrepareModuleOutput, or the layout of a table whose module goes on
+   behind the lookup. 0: an error. */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
+  vram__span module = c->table;
+  const vram__tp_word *w;
+  int8_t to = VRAM__LAYOUT_REPLICATE;
+  if (n->op >= VRAM_OP_COUNT || !n->nout)
+    return 1;
+  if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
+    return vram__output_redistribute(c, n, c->table_axis);
+  w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;
+  if (!w || !vram__output_leaves(n, module))
+    return 1;
+  if (w->desired != VRAM__LAYOUT_UNSAID)
+    to = w->desired;
+  return vram__output_redistribute(c, n, vram__rank_axis(to, n->out[0].d->ndim));
 }
 
 /* >>parallel/cut_node    nodes of one rank's graph: copies with local sizes, collectives */
@@ -45928,6 +47678,10 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
   vram__error_more(c->g, " (");
   vram__error_more_n(c->g, label.text, label.len);
+  if (n->nparam && n->param[0]) {
+    vram__error_more(c->g, ", weight ");
+    vram__error_more_dims(c->g, n->param[0]->d);
+  }
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
   c->g->error.column = n->line != 0;
@@ -46021,13 +47775,15 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 }
 
 /* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
-   the value, and what it does behind a point. */
+   the value, or c->name where there is one, and what it does behind a point. */
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
+  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
+  c->name.len = 0;
   vram__memory_zero(&r, sizeof r);
   r.op = op;
   r.in = &x;
@@ -46044,7 +47800,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   }
   for (i = 0; i < y->nout; i++) {
     len = 0;
-    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_put(name, VRAM_MAX_NAME, &len, of.text, of.len);
     vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
     y->out[i].name = vram__graph_keep_text(c->g, name, len);
     y->out[i].name_len = (uint8_t)len;
@@ -46187,16 +47943,76 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
+/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].is_sequence)
+      return 1;
+  return 0;
+}
+
+/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
+   on a part of a sequence. */
+static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  const vram_node *m;
+  uint32_t module = label.len;
+  int norm = 0, part = 0;
+  while (module && label.text[module - 1] != '.')
+    module--;
+  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
+    const vram__span other = vram__node_label(m);
+    if (m->op >= VRAM_OP_COUNT)
+      continue;
+    if (m->round != n->round || other.len <= module ||
+        !vram__text_equal(other.text, label.text, module))
+      break;
+    norm |= m->op == VRAM_OP_rsqrt;
+    part |= vram__rank_reads_part(c, m);
+  }
+  return norm && part;
+}
+
+/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
+ */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
+  vram__span module;
+  if (!norm && n->op != VRAM_OP_parameter)
+    return 0;
+  if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
+    return 1;
+  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return 0;
+  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+}
+
+/* Has n the weights of a node that has a part of them here? */
+static int vram__rank_lender_is_cut(const vram__rank_cut *c, const vram_node *n) {
+  const int64_t *of = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? (const vram_node *)(uintptr_t)*of : NULL, *y;
+  y = lender ? c->node[lender->index] : NULL;
+  return y && (y->op != lender->op || !vram__rank_keeps_params(lender, y));
+}
+
 /* Node n as it is, on what this rank has of its inputs. 0: an error. */
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[VRAM__MAX_INPUTS];
   vram_node *y;
+  vram__span module;
   uint32_t i, cut = 0;
+  uint8_t sequence = 0;
+  const uint8_t dtensor = c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module) ? 1 : 0;
   for (i = 0; i < n->nin; i++) {
     const vram__rank_value *v = c->value + n->in[i]->index;
-    in[i] = vram__rank_own(c, n, n->in[i]);
+    in[i] = vram__rank_prepared(c, n, n->in[i]);
+    if (in[i])
+      continue;
+    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
@@ -46206,12 +48022,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     }
   }
   vram__rank_keys(c, n);
+  if (vram__rank_lender_is_cut(c, n))
+    return vram__rank_refuse(
+        c, n, "the weight of a layer that is cut, in one that the plan leaves whole");
   if (cut && n->nin && c->value[n->in[0]->index].cut) {
     const uint32_t a = c->value[n->in[0]->index].cut - 1u;
     if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
       return 0;
   }
-  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+  if (vram__rank_is_sequence(c, n))
     vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
   y = vram__rank_emit(c, n, n->op, in, n->nin);
   if (!y)
@@ -46222,6 +48041,8 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   for (i = 0; i < n->nout; i++) {
     vram__rank_value *v = c->value + n->out[i].index;
     v->own = y->out + i;
+    v->is_dtensor = dtensor;
+    v->is_sequence = sequence;
     v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
     if (v->cut == UINT8_MAX || (v->cut && !cut))
       return vram__rank_refuse(c, n, "a value that would be cut along several axes");
@@ -46231,7 +48052,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
 
 /* >>parallel/cut_layer    layers whose weights are cut (torch/distributed/tensor/parallel) */
 
-/* Between blocks: all of a value, or with sequence parallelism this rank's part of axis 1. */
+/* A layout as an axis of so many; ndim: replicated; more: there is no such axis. */
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim) {
+  const int a = layout < 0 ? layout + (int)ndim : layout;
+  if (layout == VRAM__LAYOUT_REPLICATE)
+    return ndim;
+  return a < 0 || a >= (int)ndim ? UINT32_MAX : (uint32_t)a;
+}
+
+/* A sum that the ranks have parts of: all of it, or this rank's part of an axis. */
 static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *partial,
                              uint32_t axis) {
   vram__rank_value *v = c->value + n->out[0].index;
@@ -46239,15 +48068,17 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
   vram__rank_keys(c, n);
   c->keys.count = 0;
   c->words[0] = 0;
-  if (!c->p->sp) {
+  if (axis > partial->d->ndim)
+    return vram__rank_refuse(c, n, "output_layouts is an axis that the result does not have");
+  if (axis == partial->d->ndim) {
     y = vram__rank_collective(c, n, VRAM_OP_all_reduce, partial, ".all_reduce");
     v->own = y ? y->out : NULL;
     return y != NULL;
   }
-  if (axis >= partial->d->ndim || partial->d->v[axis] % c->ranks) {
+  if (partial->d->v[axis] % c->ranks) {
     vram__rank_refuse(c, n, "a sequence that the ranks do not divide");
     vram__error_more(c->g, ": ");
-    vram__error_more_i(c->g, axis < partial->d->ndim ? partial->d->v[axis] : 0);
+    vram__error_more_i(c->g, partial->d->v[axis]);
     vram__error_more(c->g, " by tp=");
     vram__error_more_i(c->g, c->ranks);
     return 0;
@@ -46259,18 +48090,31 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
   v->own = y->out;
   v->flight = y->out + 1;
   v->cut = (uint8_t)(axis + 1);
+  v->is_sequence = 1;
   return 1;
 }
 
-/* All of a value for layers that are cut by columns: once for all that read it. The head waits for
-   its input's gradient late (style.py: async_op=True), PrepareModuleInput at once. */
+/* Where the result of a layer that is cut by rows goes: the usual plan cuts it between blocks with
+   sequence parallelism. */
+static uint32_t vram__rank_sum_axis(const vram__rank_cut *c, const vram_node *n,
+                                    const vram__plan_role *role) {
+  const uint32_t ndim = n->out[0].d->ndim;
+  if (role->output != VRAM__LAYOUT_UNSAID)
+    return vram__rank_axis(role->output, ndim);
+  return c->p->sp && ndim > 1 ? (ndim > 2 ? 1 : 0) : ndim;
+}
+
+/* All of a value: made once for all nodes of a module, module.text NULL: for this node. It is named
+   after the value, or after the node. Where the node's own style asks for it, who reads the
+   gradient waits late (style.py: async_op=True), PrepareModuleInput at once. */
 static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const vram_value *x,
-                                    int late) {
+                                    vram__span module, int late) {
   vram__rank_value *v = c->value + x->index;
   vram_value *own = vram__rank_own(c, n, x);
   vram_node *y;
-  if (v->whole || !own)
-    return v->whole;
+  if (!own || (v->whole && module.text && v->whole_of.text && v->whole_of.len == module.len &&
+               vram__text_equal(v->whole_of.text, module.text, module.len)))
+    return own ? v->whole : NULL;
   c->keys.words = c->words;
   c->keys.room = 1000;
   c->keys.count = 0;
@@ -46282,10 +48126,90 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
     if (late)
       vram__rank_key_set(c, VRAM__KEY_late, 1);
   }
+  if (!module.text)
+    c->name = vram__node_label(n);
   y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_replicate, own,
                             v->cut ? ".all_gather" : ".replicate");
   v->whole = y ? y->out : NULL;
+  v->whole_of = module;
   return v->whole;
+}
+
+/* A layout that the plan says and the value has not. */
+static int vram__rank_refuse_layout(vram__rank_cut *c, const vram_node *n, const vram_value *x,
+                                    int8_t said) {
+  const vram__rank_value *v = c->value + x->index;
+  vram__rank_refuse(c, n, "an input in another layout than the plan says");
+  vram__error_more(c->g, ": input_layouts=");
+  if (said == VRAM__LAYOUT_REPLICATE)
+    vram__error_more(c->g, "replicate");
+  else
+    vram__error_more_i(c->g, said);
+  vram__error_more(c->g, v->cut ? ", cut along axis " : ", replicated");
+  if (v->cut)
+    vram__error_more_i(c->g, v->cut - 1);
+  return 0;
+}
+
+/* Is the value laid out as the plan says? A DTensor says so itself. */
+static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8_t said) {
+  const vram__rank_value *v = c->value + x->index;
+  const uint32_t axis = vram__rank_axis(said, x->d->ndim);
+  return v->is_dtensor || (axis == x->d->ndim ? !v->cut : v->cut == axis + 1);
+}
+
+/* What node n reads of x where PrepareModuleInput is around it; NULL: nothing else than it has, or
+   an error. */
+VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x) {
+  const vram__rank_value *v = c->value + x->index;
+  vram__span module, made;
+  const vram__tp_word *w =
+      c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
+  int8_t said;
+  if (!w)
+    return NULL;
+  if (x->node) {
+    made = vram__node_label(x->node);
+    if (made.len > module.len && made.text[module.len] == '.' &&
+        vram__text_equal(made.text, module.text, module.len))
+      return NULL; /* the module's own */
+  }
+  said = VRAM__LAYOUT_REPLICATE;
+  if (w->input != VRAM__LAYOUT_UNSAID)
+    said = w->input;
+  else if (c->p->sp)
+    said = 1;
+  if (!v->cut && vram__rank_axis(said, x->d->ndim) != x->d->ndim)
+    return NULL; /* another input of the module */
+  if (!vram__rank_is_laid(c, x, said)) {
+    vram__rank_refuse_layout(c, n, x, said);
+    return NULL;
+  }
+  if (w->desired != VRAM__LAYOUT_UNSAID && w->desired != VRAM__LAYOUT_REPLICATE) {
+    vram__rank_refuse(c, n, "desired_input_layouts other than replicate are not played");
+    return NULL;
+  }
+  return vram__rank_whole(c, n, x, module, 0);
+}
+
+/* All of what a layer cut by columns reads. */
+static vram_value *vram__rank_colwise_input(vram__rank_cut *c, const vram_node *n,
+                                            const vram__plan_role *role) {
+  const vram_value *x = n->in[0];
+  int8_t said = VRAM__LAYOUT_REPLICATE;
+  vram_value *y;
+  if (role->is_usual)
+    return vram__rank_whole(c, n, x, vram__span_all(""), role->is_late);
+  y = vram__rank_prepared(c, n, x);
+  if (y || c->g->error.code)
+    return y;
+  if (role->input != VRAM__LAYOUT_UNSAID)
+    said = role->input;
+  if (vram__rank_is_laid(c, x, said))
+    return vram__rank_whole(c, n, x, vram__span_all(NULL), role->is_late);
+  vram__rank_refuse_layout(c, n, x, said);
+  return NULL;
 }
 
 /* What the caller of a layer holds until its hooks have run: the input, and what was made of it. */
@@ -46311,14 +48235,39 @@ static int vram__rank_refuse_product(vram__rank_cut *c, const vram_node *n, int6
   return 0;
 }
 
-static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
+/* This rank's part of the features of a value that every rank has whole. */
+static vram_value *vram__rank_split(vram__rank_cut *c, const vram_node *n, const vram_value *x) {
+  const uint32_t a = x->d->ndim - 1u;
+  vram_value *own = vram__rank_own(c, n, x);
+  vram_node *y;
+  if (!own)
+    return NULL;
+  if (x->d->v[a] % c->ranks) {
+    vram__rank_refuse(c, n, "features that the ranks do not divide");
+    return NULL;
+  }
+  vram__rank_keys(c, n);
+  c->keys.count = 0;
+  c->words[0] = 0;
+  vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
+  vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(x->d->v[a], c->ranks, c->rank));
+  c->name = vram__node_label(n);
+  y = vram__rank_collective(c, n, VRAM_OP_shard, own, ".shard");
+  return y ? y->out : NULL;
+}
+
+static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
   const vram__rank_value *v = c->value + n->in[0]->index;
   const vram_dims *d = n->in[0]->d;
-  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_value *x;
   vram_node *y;
+  if (role->input == VRAM__LAYOUT_REPLICATE && v->cut)
+    return vram__rank_refuse_layout(c, n, n->in[0], role->input);
+  x = role->input == VRAM__LAYOUT_REPLICATE ? vram__rank_split(c, n, n->in[0])
+                                            : vram__rank_own(c, n, n->in[0]);
   if (!x)
     return 0;
-  if (v->cut != d->ndim)
+  if (v->cut != d->ndim && role->input != VRAM__LAYOUT_REPLICATE)
     return vram__rank_refuse(c, n, "a layer cut by rows whose input is not cut by columns");
   if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
     return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
@@ -46329,18 +48278,25 @@ static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n) {
   if (!y)
     return 0;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, 1) && vram__rank_drop_input(c, n);
+  return vram__rank_reduce(c, n, y->out, vram__rank_sum_axis(c, n, role)) &&
+         vram__rank_drop_input(c, n);
 }
 
-/* Logits: all of them on every rank, or with loss_parallel this rank's classes. */
-static int vram__rank_gather_logits(vram__rank_cut *c, const vram_node *n, vram_value *part) {
+/* The result of a layer cut by columns is gathered, or stays this rank's. */
+static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *part,
+                             const vram__plan_role *role) {
   vram__rank_value *v = c->value + n->out[0].index;
   const uint32_t a = part->d->ndim - 1u;
+  const uint32_t to =
+      role->output == VRAM__LAYOUT_UNSAID ? a : vram__rank_axis(role->output, a + 1);
   vram_node *y;
   v->own = part;
   v->cut = (uint8_t)(a + 1);
-  if (c->p->loss_parallel)
+  v->is_dtensor = role->is_dtensor;
+  if (to == a)
     return 1;
+  if (to != a + 1)
+    return vram__rank_refuse(c, n, "a layer cut by columns gives columns or all of its result");
   c->keys.count = 0;
   c->words[0] = 0;
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
@@ -46365,11 +48321,10 @@ static int vram__rank_untie(vram__rank_cut *c) {
   return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
-static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
-  vram__rank_value *v = c->value + n->out[0].index;
+static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
   const int64_t out = n->out[0].d->v[n->out[0].d->ndim - 1],
                 part = vram__rank_part(out, c->ranks, c->rank);
-  vram_value *x = vram__rank_whole(c, n, n->in[0], head);
+  vram_value *x = vram__rank_colwise_input(c, n, role);
   vram_node *y;
   if (!x)
     return 0;
@@ -46387,40 +48342,18 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, int head) {
   if (!y)
     return 0;
   c->node[n->index] = y;
-  if (head)
-    return vram__rank_gather_logits(c, n, y->out) && vram__rank_drop_input(c, n);
-  v->own = y->out;
-  v->cut = (uint8_t)n->out[0].d->ndim;
-  return vram__rank_drop_input(c, n);
-}
-
-VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role) {
-  if (role == VRAM__ROLE_FUSED)
-    return vram__rank_refuse(c, n,
-                             "several weights in one, of which every rank would get a part of "
-                             "the first");
-  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
-      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
-    return vram__rank_refuse(c, n,
-                             "tensor parallelism cuts linear layers with a weight of their "
-                             "own, without adapters");
-  c->ncut++;
-  return role == VRAM__ROLE_ROWWISE ? vram__rank_rowwise(c, n)
-                                    : vram__rank_colwise(c, n, role == VRAM__ROLE_HEAD);
+  return vram__rank_gather(c, n, y->out, role) && vram__rank_drop_input(c, n);
 }
 
 /* A table whose rows are cut: other ranks' indices are masked (_MaskPartial). */
-VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
+static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
+                                 const vram__plan_role *role) {
   const int64_t rows = VRAM__INT(n, num_embeddings, 0);
   vram_value *x = vram__rank_own(c, n, n->in[0]);
-  const uint32_t ndim = n->out[0].d->ndim;
   vram_node *y;
+  uint32_t axis;
   if (!x)
     return 0;
-  if (n->nin != 1 || c->value[n->in[0]->index].cut)
-    return vram__rank_refuse(c, n,
-                             "an embedding with a table of another node, or of indices that "
-                             "are cut");
   vram__rank_keys(c, n);
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_num_embeddings, vram__rank_part(rows, c->ranks, c->rank));
@@ -46429,9 +48362,54 @@ VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n) {
   y = vram__rank_emit(c, n, VRAM_OP_embedding_shard, &x, 1);
   if (!y)
     return 0;
-  c->ncut++;
   c->node[n->index] = y;
-  return vram__rank_reduce(c, n, y->out, ndim > 2 ? 1 : 0) && vram__rank_drop_input(c, n);
+  axis = vram__rank_sum_axis(c, n, role);
+  if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
+    c->table = role->module;
+    c->table_axis = axis;
+    axis = n->out[0].d->ndim;
+  }
+  return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);
+}
+
+/* A table whose columns are cut. */
+static int vram__rank_table_columns(vram__rank_cut *c, const vram_node *n,
+                                    const vram__plan_role *role) {
+  const int64_t all = VRAM__INT(n, embedding_dim, 0);
+  vram_value *x = vram__rank_own(c, n, n->in[0]);
+  vram_node *y;
+  if (!x)
+    return 0;
+  if (all % c->ranks)
+    return vram__rank_refuse(c, n, "columns of a table that the ranks do not divide");
+  vram__rank_keys(c, n);
+  vram__rank_key_set(c, VRAM__KEY_embedding_dim, all / c->ranks);
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  y = vram__rank_emit(c, n, n->op, &x, 1);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  return vram__rank_gather(c, n, y->out, role) && vram__rank_drop_input(c, n);
+}
+
+/* A linear layer or a table, cut as the plan has it. */
+VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
+  const int rowwise = role->style == VRAM__TP_ROWWISE;
+  c->ncut++;
+  if (n->op == VRAM_OP_embedding) {
+    if (n->nin != 1 || c->value[n->in[0]->index].cut)
+      return vram__rank_refuse(c, n,
+                               "an embedding with a table of another node, or of indices that "
+                               "are cut");
+    return rowwise ? vram__rank_table_rows(c, n, role) : vram__rank_table_columns(c, n, role);
+  }
+  if (n->nin != 1 || vram__node_list(n, VRAM__KEY_lora, NULL) ||
+      vram__node_list(n, VRAM__KEY_quant, NULL) || VRAM__INT(n, conv1d, 0))
+    return vram__rank_refuse(c, n,
+                             "tensor parallelism cuts linear layers with a weight of their "
+                             "own, without adapters");
+  return rowwise ? vram__rank_rowwise(c, n, role) : vram__rank_colwise(c, n, role);
 }
 
 /* cross_entropy of logits whose classes are cut. */
@@ -46627,7 +48605,311 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
-/* >>parallel/cut    the graph of one rank of tensor parallelism */
+/* >>parallel/cut_context    the graph of one rank of context parallelism: what is at a part of the
+   sequence, and attention around the ring */
+
+/* The sequence: what attention's queries have along their third axis, in every layer. 0: an error.
+ */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c) {
+  const vram_node *n;
+  int64_t length = 0;
+  for (n = c->from->first; n; n = n->next) {
+    const vram_dims *q;
+    if (n->op != VRAM_OP_scaled_dot_product_attention)
+      continue;
+    q = n->in[0]->d;
+    if (n->nin > 3)
+      return vram__rank_refuse(c, n, "attn_bias is not supported yet (attention with a mask)");
+    if (q->ndim != 4)
+      return vram__rank_refuse(c, n,
+                               "context parallelism cuts query, key and value "
+                               "[batch, heads, sequence, width]");
+    if (length && length != q->v[2])
+      return vram__rank_refuse(c, n, "attention of another sequence than the layers before");
+    length = q->v[2];
+  }
+  if (!length)
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED,
+                     "context parallelism knows no attention in this model (expected "
+                     "scaled_dot_product_attention)");
+  else if (length % c->ranks) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "a sequence that the ranks do not divide: ");
+    vram__error_more_i(c->g, length);
+    vram__error_more(c->g, " by cp=");
+    vram__error_more_i(c->g, c->ranks);
+  }
+  return c->g->error.code ? 0 : length;
+}
+
+/* create_default_load_balancer: the head-tail one, where two chunks a rank divide the sequence. */
+static int vram__context_balances(const vram__rank_cut *c) {
+  return c->p->enable_load_balance && c->length % (2 * c->ranks) == 0;
+}
+
+/* Which axis of a buffer is the sequence: the one behind the batch, or the first that is so long;
+   0: none. */
+static uint8_t vram__context_axis(const vram__rank_cut *c, const vram_dims *d) {
+  uint32_t i;
+  if (d->ndim > 1 && d->v[1] == c->length)
+    return 2;
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] == c->length)
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* Is a buffer one that has the sequence? Frequencies of positions are no positions. */
+static int vram__context_has(const vram__rank_cut *c, const vram_value *v) {
+  return (v->d->ndim > 1 || vram__kind_rank(v->dtype) < 2) && vram__context_axis(c, v->d);
+}
+
+/* One of the tensors that the context has. */
+static int vram__context_add(vram__rank_cut *c, const vram_value *whole, vram_value *own,
+                             const vram_value **list, vram_value **in, int64_t *dims,
+                             uint32_t *count) {
+  const uint8_t axis = vram__context_axis(c, whole->d);
+  c->value[whole->index].own = own;
+  if (!axis)
+    return 1;
+  if (*count == VRAM__CONTEXT_MOST) {
+    vram__graph_fail(c->g, VRAM_ERR_LIMIT, "more than 64 inputs and buffers with a sequence");
+    return 0;
+  }
+  list[*count] = whole;
+  in[*count] = own;
+  dims[(*count)++] = axis - 1;
+  return 1;
+}
+
+/* In front of the model: its inputs, and buffers that have the sequence, are cut. */
+VRAM__FN int vram__context_begin(vram__rank_cut *c) {
+  const vram_value *list[VRAM__CONTEXT_MOST];
+  vram_value *in[VRAM__CONTEXT_MOST];
+  int64_t dims[VRAM__CONTEXT_MOST];
+  char name[VRAM_MAX_NAME + 1];
+  const vram_node *n;
+  vram_node *y;
+  vram__request r;
+  uint32_t i, count = 0, len;
+  for (i = 0; i < c->from->ninput; i++) {
+    const vram_value *v = c->from->input[i];
+    if (!vram__context_add(c, v, c->value[v->index].own, list, in, dims, &count))
+      return 0;
+  }
+  for (n = c->from->first; n; n = n->next) {
+    if (n->op != VRAM_OP_buffer || !vram__context_has(c, n->out))
+      continue;
+    vram__rank_keys(c, n);
+    y = vram__rank_emit(c, n, n->op, NULL, 0);
+    if (!y)
+      return 0;
+    c->node[n->index] = y;
+    if (!vram__context_add(c, n->out, y->out, list, in, dims, &count))
+      return 0;
+  }
+  if (!count)
+    return vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "no input has the sequence"), 0;
+  c->words[0] = (int64_t)(VRAM__KEY_dims | count << 8);
+  for (i = 0; i < count; i++)
+    c->words[1 + i] = dims[i];
+  c->words[1 + count] = 0;
+  c->keys.words = c->words;
+  c->keys.count = 1 + count;
+  c->keys.room = 1000;
+  vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+  if (vram__context_balances(c))
+    vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+  vram__memory_zero(&r, sizeof r);
+  r.op = VRAM_OP_context_parallel;
+  r.in = in;
+  r.nin = r.nout = count;
+  r.keys = &c->keys;
+  c->g->autocast = 0;
+  c->g->no_grad = 1;
+  if (!vram__node_emit(&c->parser, &r, &y))
+    return 0;
+  c->g->no_grad = 0;
+  for (i = 0; i < count; i++) {
+    vram__rank_value *v = c->value + list[i]->index;
+    len = 0;
+    vram__text_put(name, VRAM_MAX_NAME, &len, list[i]->name, list[i]->name_len);
+    vram__text_puts(name, VRAM_MAX_NAME, &len, ".context");
+    y->out[i].name = vram__graph_keep_text(c->g, name, len);
+    y->out[i].name_len = (uint8_t)len;
+    if (!y->out[i].name)
+      return 0;
+    v->own = y->out + i;
+    v->cut = (uint8_t)(dims[i] + 1);
+    v->constant = list[i]->node != NULL;
+  }
+  return 1;
+}
+
+/* ---- sizes */
+
+/* Which of the axes a to b of a new shape the cut one of x becomes, where axes of x come together
+   or go apart: the sequence, or a multiple of it (tokens of all samples), else the innermost that
+   the ranks divide (tokens of an expert). UINT32_MAX: none. */
+static uint32_t vram__context_axis_of(const vram__rank_cut *c, const int64_t *v, uint32_t a,
+                                      uint32_t b) {
+  uint32_t i, only = UINT32_MAX, several = 0;
+  for (i = a; i < b; i++)
+    if (v[i] != 1) {
+      several |= only != UINT32_MAX;
+      only = i;
+    }
+  if (!several)
+    return only == UINT32_MAX && a < b ? a : only;
+  for (i = a; i < b; i++)
+    if (v[i] == c->length)
+      return i;
+  for (i = a; i < b; i++)
+    if (v[i] && v[i] % c->length == 0)
+      return i;
+  for (i = b; i-- > a;)
+    if (v[i] != 1 && v[i] % c->ranks == 0)
+      return i;
+  return UINT32_MAX;
+}
+
+/* Axes of x and y that have as many elements, from axis *i of x and *k of y up to where both end.
+ */
+static void vram__context_group(const vram_dims *x, const vram_dims *y, uint32_t *i, uint32_t *k) {
+  int64_t a = x->v[(*i)++], b = *k < y->ndim ? y->v[(*k)++] : 1;
+  while (a != b && (*i < x->ndim || *k < y->ndim))
+    if ((a < b && *i < x->ndim) || *k == y->ndim)
+      a *= x->v[(*i)++];
+    else
+      b *= y->v[(*k)++];
+  while (*i == x->ndim && *k < y->ndim)
+    b *= y->v[(*k)++];
+}
+
+static int64_t vram__context_common(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* The sizes v of a view. */
+static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t *v,
+                                 uint32_t count) {
+  const vram_dims *x = n->in[0]->d, *y = n->out[0].d;
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  const uint32_t cut = from->cut - 1u;
+  const int64_t whole = x->v[cut], local = from->own->d->v[cut];
+  const int64_t common = vram__context_common(whole, local);
+  uint32_t i = 0, k = 0, first = 0, at;
+  while (i <= cut) {
+    first = k;
+    vram__context_group(x, y, &i, &k);
+  }
+  at = vram__context_axis_of(c, y->v, first, k);
+  if (at >= count || !common || y->v[at] % (whole / common))
+    return vram__rank_refuse(c, n, "a shape of which no axis is a part of the sequence");
+  if (v[at] >= 0)
+    v[at] = y->v[at] / (whole / common) * (local / common);
+  return 1;
+}
+
+/* Sizes that are as long as the sequence are as long as this rank's part: what the program has read
+   from a tensor's shape. */
+static void vram__context_sizes(const vram__rank_cut *c, int64_t *v, uint32_t count) {
+  uint32_t i;
+  for (i = 0; v && i < count; i++)
+    if (v[i] == c->length)
+      v[i] /= c->ranks;
+}
+
+/* x[:length] of what is cut, or of a table. */
+static void vram__context_slice(vram__rank_cut *c, const vram_node *n) {
+  const vram__rank_value *from = c->value + n->in[0]->index;
+  uint32_t a, count;
+  int64_t *end = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_end, &count);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  if (end && (from->cut == a + 1 || from->constant))
+    vram__context_sizes(c, end, 1);
+}
+
+/* The sizes that node n's line says. */
+static int vram__context_keys(vram__rank_cut *c, const vram_node *n) {
+  const uint8_t cut = n->nin ? c->value[n->in[0]->index].cut : 0;
+  uint32_t count = 0;
+  int64_t *v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_shape, &count);
+  if (n->op == VRAM_OP_slice)
+    vram__context_slice(c, n);
+  if (v && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
+    return !cut || vram__context_reshape(c, n, v, count);
+  if (v && cut && count == n->in[0]->d->ndim && n->op != VRAM_OP_expand) /* zeros_like */
+    v[cut - 1] = c->value[n->in[0]->index].own->d->v[cut - 1];
+  else if (v && !n->nparam)
+    vram__context_sizes(c, v, count);
+  v = (int64_t *)(uintptr_t)vram__attr_find(c->words, VRAM__KEY_sizes, &count);
+  vram__context_sizes(c, v, count);
+  return 1;
+}
+
+/* Which axis is shorter than in the whole graph; 0: none. */
+static uint8_t vram__context_cut_of(const vram_dims *whole, const vram_dims *y) {
+  uint32_t i;
+  for (i = 0; i < y->ndim && whole->ndim == y->ndim; i++)
+    if (whole->v[i] != y->v[i])
+      return (uint8_t)(i + 1);
+  return 0;
+}
+
+/* A node on what this rank has of its inputs: op is another one for attention. */
+static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op) {
+  vram_value *in[VRAM__MAX_INPUTS];
+  vram_node *y;
+  uint8_t constant = 1;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    in[i] = c->value[n->in[i]->index].own;
+    if (!in[i])
+      return vram__rank_refuse(c, n, "a value that is not there");
+    constant &= c->value[n->in[i]->index].constant;
+  }
+  vram__rank_keys(c, n);
+  if (op != n->op) {
+    vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
+    vram__rank_key_set(c, VRAM__KEY_rank, c->rank);
+    if (vram__context_balances(c))
+      vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
+    if (c->p->alltoall)
+      vram__rank_key_set(c, VRAM__KEY_rotate, VRAM__WORD("alltoall"));
+    c->ncut++;
+  } else if (!vram__context_keys(c, n))
+    return 0;
+  y = vram__rank_emit(c, n, op, in, n->nin);
+  if (!y)
+    return 0;
+  c->node[n->index] = y;
+  for (i = 0; i < n->nout; i++) {
+    vram__rank_value *v = c->value + n->out[i].index;
+    v->own = y->out + i;
+    v->cut = vram__context_cut_of(n->out[i].d, y->out[i].d);
+    v->constant = constant;
+  }
+  return 1;
+}
+
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n) {
+  if (n->op == VRAM_OP_buffer && c->node[n->index])
+    return 1; /* it stands in front of the context */
+  if (n->op == VRAM_OP_multi_head_attention)
+    return vram__rank_refuse(c, n,
+                             "context parallelism cuts scaled_dot_product_attention, and "
+                             "this layer calls another function");
+  return vram__context_copy(
+      c, n,
+      n->op == VRAM_OP_scaled_dot_product_attention ? (uint32_t)VRAM_OP_ring_attention : n->op);
+}
+
+/* >>parallel/cut    the graph of one rank of tensor, expert or context parallelism */
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
   uint64_t n = vram__product_or_overflow(whole->used, 2);
@@ -46666,18 +48948,36 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* A node that the plan says something of. */
+static int vram__rank_planned(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
+  if (role->style == VRAM__TP_UNKNOWN) {
+    vram__rank_refuse(c, n, role->why);
+    if (!role->is_usual)
+      vram__error_more(c->g, ": a style that is not played");
+    return 0;
+  }
+  if (role->style == VRAM__TP_COLWISE || role->style == VRAM__TP_ROWWISE)
+    return is_layer ? vram__rank_layer(c, n, role)
+                    : vram__rank_refuse(c, n,
+                                        "ColwiseParallel and RowwiseParallel are for nn.Linear and "
+                                        "nn.Embedding");
+  return vram__rank_copy(c, n);
+}
+
 static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
-  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  vram__plan_role role;
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
-    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+    return vram__rank_refuse(c, n, "a part of a text that is a whole training step");
+  if (c->length)
+    return vram__context_node(c, n);
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
-  if (role && n->op == VRAM_OP_embedding)
-    return vram__rank_embedding(c, n);
-  if (role)
-    return vram__rank_linear(c, n, role);
+  role = vram__rank_role(c, n);
+  if (role.style)
+    return vram__rank_planned(c, n, &role);
   if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
       c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
     return vram__rank_loss(c, n);
@@ -46800,7 +49100,9 @@ static void vram__rank_order(vram__rank_cut *c) {
   n = vram__rank_params(c, list);
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n; i++)
-      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+      if (c->p->wrapper == VRAM_WRAPPER_FSDP2 /* which has groups of its own */
+              ? !pass
+              : (list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
         *end = last = list[i];
         end = &last->next;
       }
@@ -46821,6 +49123,19 @@ static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
   return v && !vram_graph_return(c->g, v, c->from->nresult);
 }
 
+/* What stands in front of the nodes. 0: an error. */
+static int vram__rank_begin(vram__rank_cut *c) {
+  const vram_parallel *p = c->p;
+  if (p->cp < 2)
+    return vram__plan_begin(c) && vram__rank_inputs(c);
+  if (p->tp > 1 || p->pp > 1 || p->ep > 1) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "cp goes with a wrapper, without tp, pp and ep");
+    return 0;
+  }
+  c->length = vram__context_length(c);
+  return c->length && vram__rank_inputs(c) && vram__context_begin(c);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -46831,8 +49146,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
-  c.rank = vram_parallel_place_of(p).tp;
+  c.ranks = p->cp > 1 ? p->cp : p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
+  c.rank = p->cp > 1 ? vram_parallel_place_of(p).cp : vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
   local->name_len = whole->name_len;
@@ -46849,10 +49164,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__rank_inputs(&c))
+    if (vram__rank_begin(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
-            vram__rank_blocks_end(&c, n))
+            vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
           vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
@@ -46867,7 +49182,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
       vram__rank_outputs(&c);
       vram__rank_order(&c);
     }
-    local->is_cut = 1;
+    local->is_cut = !c.length;
   }
   if (err)
     *err = local->error;
@@ -46904,6 +49219,7 @@ typedef struct vram__ddp {
   uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
   uint8_t marked;     /* has_marked_unused_parameters_ */
   uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t heard;      /* require_finalize_: some hook of this backward has run */
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
@@ -46932,10 +49248,11 @@ static uint32_t vram__ddp_outputs(const vram_graph *g, const vram_value **list);
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
          (vram__ddp_outputs(g, NULL) + UINT64_C(2)) * (sizeof(vram__tensor) + 16) +
-         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+         vram__wrapper_ranks(o->parallel) * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
-/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+/* Experts that this rank alone has are ignored, and parameters of other stages: d->own, d->ignored.
+ */
 static void vram__ddp_ignore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_param *p;
@@ -46943,8 +49260,8 @@ static void vram__ddp_ignore(vram__step *s) {
   d->own = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM) {
-      d->ignored[i++] = p->is_expert;
-      d->own += !p->is_expert;
+      d->ignored[i] = p->is_expert || !vram__staged_has(s, p);
+      d->own += !d->ignored[i++];
     }
 }
 
@@ -47128,8 +49445,10 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4,
+                    vram__wrapper_ranks(s->o->parallel));
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4),
+                    vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -47156,7 +49475,7 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
     at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
-  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(vram__context_dims(s, p), dt));
   at->tensors++;
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
@@ -47176,13 +49495,14 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER && !p->is_expert)
+    if (p->kind != VRAM__BUFFER && !p->is_expert && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes,
+                      vram__wrapper_ranks(s->o->parallel));
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -47200,7 +49520,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
   const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, vram__wrapper_ranks(s->o->parallel));
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
@@ -47211,7 +49531,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
 /* all_reduce_local_used_map, behind the last bucket */
 static void vram__ddp_reduce_map(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
 }
 
 /* Reducer::mark_variable_ready */
@@ -47259,6 +49579,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   const uint32_t i = (uint32_t)(l - s->leaf.at);
   if (!d->expects || d->ignored[i])
     return;
+  d->heard = 1;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
   if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
@@ -47290,11 +49611,31 @@ static void vram__ddp_reduce_all(vram__step *s) {
 
 /* ---- around a step */
 
+/* DTensors do not go through the broadcast of its constructor: flat copies mix them with tensors,
+   and one that is alone has no rule. */
+static const char *vram__ddp_refuses_dtensors(const vram_graph *g) {
+  const vram_param *p;
+  uint32_t dtensors = 0, plain = 0;
+  for (p = g->param_first; p; p = p->next) {
+    dtensors += p->is_dtensor;
+    plain += !p->is_dtensor;
+  }
+  return !dtensors ? NULL
+         : plain
+             ? "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and "
+               "DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+               "operators! (expected fsdp2)"
+             : "DistributedDataParallel of DTensors: Operator c10d.broadcast_.default does not "
+               "have a sharding strategy registered. (expected fsdp2)";
+}
+
 /* What PyTorch refuses, or NULL. */
 static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p = g->param_first;
   while (p && p->kind != VRAM__PARAM)
     p = p->next;
+  if (vram__ddp_refuses_dtensors(g))
+    return vram__ddp_refuses_dtensors(g);
   return !o->train ? "a wrapper of torch.distributed goes with training"
          : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient"
@@ -47315,7 +49656,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
 /* verify_params_across_processes: the number of parameters of each rank, and all sizes and
    strides. */
 static void vram__ddp_verify(vram__step *s) {
-  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const uint64_t used = s->used, world = vram__wrapper_ranks(s->o->parallel);
   const vram__ddp *d = vram__ddp_of(s);
   uint64_t numbers = 0, k;
   uint32_t *slot, own, sizes, i;
@@ -47371,7 +49712,7 @@ static void vram__ddp_restore(vram__step *s) {
                       "loss (expected find_unused_parameters=1 or static_graph=1)");
     return;
   }
-  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt && d->nready)
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
@@ -47379,7 +49720,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had && !d->ignored[i])
+    if (s->leaf.past[i].had && !d->ignored[i] && (!s->pipe || d->ready[i] == 1))
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -47397,7 +49738,7 @@ static void vram__ddp_lasts(vram__step *s) {
 static void vram__ddp_forward_begin(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
-  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p) && d->nready)
     vram__ddp_rebuild(s);
   if (d->buffers && p->broadcast_buffers && !s->failed)
     vram__ddp_broadcast(s, 0, 1);
@@ -47456,7 +49797,7 @@ static void vram__ddp_forward_end(vram__step *s) {
   uint32_t i;
   d->buffers = d->expects = s->last_batch;
   if (d->expects) { /* prepare_for_backward */
-    d->next = d->marked = 0;
+    d->next = d->marked = d->heard = 0;
     for (i = 0; i < d->nbucket; i++)
       d->bucket[i].pending = d->bucket[i].params;
   }
@@ -47481,23 +49822,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   if (s->o->parallel->static_graph && s->nth == 1)
     vram__ddp_reduce_all(s);
   d->expects = 0;
-  d->unfinished = d->next < d->nbucket;
+  d->unfinished = d->heard && d->next < d->nbucket;
 }
 
 /* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
    no_sync, but for the last backward, which begins with prepare_for_backward. */
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
-  uint32_t i;
+VRAM__FN void vram__ddp_last_backward(vram__step *s) {
   s->last_batch = 1;
   vram__ddp_forward_end(s);
   vram__ddp_of(s)->buffers = 0;
   vram__ddp_backward_begin(s);
-  for (i = 0; i < n && !s->failed; i++)
-    vram__ddp_accumulated(s, s->leaf.at + order[i]);
-  vram__ddp_backward_end(s);
 }
 
-VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
@@ -47510,6 +49847,12 @@ VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->forward_end = vram__ddp_forward_end;
   w->backward_begin = vram__ddp_backward_begin;
   w->backward_end = vram__ddp_backward_end;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks_of_one(o, w);
+  if (vram__pipe_is(o))
+    vram__staged_hooks(w);
 }
 
 /* >>parallel/zero    torch.distributed.optim.ZeroRedundancyOptimizer around DistributedDataParallel
@@ -47539,7 +49882,9 @@ static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
   const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
-         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+         (o->parallel->parameters_as_bucket_view
+              ? vram__wrapper_ranks(o->parallel) * VRAM__SLOT_BYTES
+              : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
@@ -47628,7 +49973,8 @@ static void vram__zero_partition(vram__step *s) {
   vram__zero_load *heap;
   uint32_t *sorted, *rank, i;
   z->n = s->leaf.parameters;
-  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->ranks =
+      vram__wrapper_ranks(s->o->parallel) < z->n ? vram__wrapper_ranks(s->o->parallel) : z->n;
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
@@ -47664,7 +50010,7 @@ static void vram__zero_partition(vram__step *s) {
 /* The optimizer has those of this rank. */
 static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__zero *z = vram__zero_of(s);
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t i, n = 0;
   for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
     const uint32_t k = z->order[i];
@@ -47694,7 +50040,7 @@ static void vram__zero_build_buckets(vram__step *s) {
     if (p->kind == VRAM__PARAM)
       of[n++] = p;
   s->cat = VRAM_CATEGORY_PARAMS;
-  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+  for (r = 0; r < vram__wrapper_ranks(s->o->parallel) && !s->failed; r++) {
     uint64_t bytes = 0;
     for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
       bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
@@ -47721,7 +50067,7 @@ static void vram__zero_restore_buckets(vram__step *s) {
     }
     s->count.blocks += vram__block_bytes(bytes);
   }
-  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+  for (k = z->ranks; k < vram__wrapper_ranks(s->o->parallel) && !s->failed; k++)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
                                  VRAM_CATEGORY_PARAMS);
 }
@@ -47752,10 +50098,11 @@ static void vram__zero_sync(vram__step *s) {
       const vram__leaf *l = s->leaf.at + z->order[i];
       bytes += vram__dims_bytes_of(l->d, l->dt);
       if (!p->parameters_as_bucket_view)
-        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt),
+                          vram__wrapper_ranks(p));
     }
     if (p->parameters_as_bucket_view)
-      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, vram__wrapper_ranks(p));
   }
 }
 
@@ -47951,13 +50298,25 @@ VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, 
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
    all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
-   nothing is gathered, those that are left move up. */
+   nothing is gathered, those that are left move up. Further stages of a rank have those that
+   allocate behind them. */
 enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
 
 enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
 enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
 
 #define VRAM__FSDP_NONE UINT32_MAX
+
+/* What the wrapper does around units: of a stage of a pipeline it is told, and done by whoever
+   plays the part (parts.c). */
+enum {
+  VRAM__UNIT_FORWARD,      /* FSDPState._pre_forward, */
+  VRAM__UNIT_FORWARD_END,  /* _post_forward, */
+  VRAM__UNIT_FORWARD_OVER, /* and of the root at its end */
+  VRAM__UNIT_BACKWARD,     /* FSDPParamGroup.pre_backward, and of units that are gathered ahead: */
+  VRAM__UNIT_PREFETCH,
+  VRAM__UNIT_BACKWARD_OVER /* _root_post_backward_final_callback */
+};
 
 typedef struct vram__fsdp_param {
   const vram_param *p;
@@ -47994,6 +50353,8 @@ typedef struct vram__fsdp_group {
   uint8_t ahead;        /* it was gathered before its turn in forward */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
+  uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
+  uint8_t async;        /* it is being gathered by unshard(async_op=True) */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -48001,6 +50362,10 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 } vram__fsdp_hook;
 
 typedef struct vram__fsdp {
+  const vram_node *first, *end; /* of the module; NULL: behind the last one */
+  void (*tell)(vram__step *s, uint32_t what, uint32_t k); /* NULL: it is done */
+  uint8_t called; /* the final callback of this backward is queued */
+  uint8_t stream; /* the first of a stage's streams is so much higher */
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
   uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
@@ -48024,7 +50389,9 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
-  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+  if (d->stream && stream > VRAM__FSDP_GATHER)
+    return (uint8_t)(d->stream + stream - 1); /* no stream for all_gather */
+  return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 
 /* On which stream the sharded gradients are that the optimizer finds. */
@@ -48036,7 +50403,8 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
 
 /* fsdp_make.c */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
-VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end);
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p);
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
 
@@ -48048,11 +50416,19 @@ VRAM__FN void vram__fsdp1_pre_backward_of(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp_end(vram__step *s);
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k);
+VRAM__FN void vram__fsdp_module_end(vram__step *s);
+VRAM__FN void vram__fsdp_module_over(vram__step *s);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_told_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__fsdp_backward_end(vram__step *s);
@@ -48094,12 +50470,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
-                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS,
+                            vram__fsdp_stream(d, VRAM__FSDP_GATHER));
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
       f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                                    VRAM__FSDP_GATHER);
+                                    vram__fsdp_stream(d, VRAM__FSDP_GATHER));
       vram__buffer_free(s, &stored);
     }
   }
@@ -48113,6 +50490,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 /* FSDPParamGroup.unshard, foreach_all_gather */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
+  const uint8_t stream = g->async ? 0 : vram__fsdp_stream(d, VRAM__FSDP_GATHER);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
   uint64_t bytes = 0;
@@ -48132,8 +50510,8 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, stream);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
@@ -48163,7 +50541,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.wait_for_unshard */
-static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
@@ -48190,15 +50568,16 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++)
     vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
-  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1 && !g->async) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
     vram__buffer_free(s, &g->gathered);
+  g->async = 0;
 }
 
 /* FSDPParamGroup.reshard */
-static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
@@ -48294,23 +50673,28 @@ static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
   }
 }
 
+static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  if (d->tell)
+    d->tell(s, what, k);
+  else
+    vram__fsdp_unit(s, what, k);
+}
+
 /* FSDPState._pre_forward */
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
-  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   vram__fsdp_take_inputs(s, k);
-  g->training = VRAM__FSDP_FORWARD;
+  vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
   if (vram__fsdp_of(s)->flat) {
     vram__fsdp1_pre_forward(s, k);
     return;
   }
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
-  vram__fsdp_prefetch(s, k, 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
-static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram__tensor t = s->variable[s->name_of[v->index]].t;
   const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
@@ -48327,13 +50711,9 @@ static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
 
 /* FSDPState._post_forward */
 static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
-  if (g->first < g->end) {
-    vram__fsdp_reshard(s, g);
-    d->order[d->norder++] = k;
-    g->at = d->norder;
-  }
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  if (g->first < g->end)
+    vram__fsdp_do(s, VRAM__UNIT_FORWARD_END, k);
   g->training = VRAM__FSDP_IDLE;
 }
 
@@ -48378,7 +50758,7 @@ static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
 
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *next;
+  const vram_node *n = d->first, *next;
   uint32_t k, at = 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
     const int unit = k < d->ngroup && d->group[k].run.first == n;
@@ -48404,7 +50784,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  d->nhook = d->norder = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !d->tell; k++) /* else others are on their way */
+    d->group[k].at = d->group[k].passes = d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
   if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
@@ -48412,20 +50794,30 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp_pre_forward(s, 0);
 }
 
-VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+/* The root has run, */
+VRAM__FN void vram__fsdp_module_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n;
-  uint32_t i;
   if (d->output.d)
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
+}
+
+/* and returns what has hooks then. */
+VRAM__FN void vram__fsdp_module_over(vram__step *s) {
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD_OVER, 0);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_module_end(s);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__buffer_free(s, &d->kept);
-  vram__fsdp_return_inputs(s, 0);
+  vram__fsdp_module_over(s);
 }
 
 /* ---- backward */
@@ -48448,22 +50840,30 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
 
 /* FSDPParamGroup.pre_backward */
 static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
-  if (d->flat)
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
+  if (vram__fsdp_of(s)->flat)
     vram__fsdp1_pre_backward_of(s, g);
   else
     vram__fsdp_expect(s, g);
-  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+}
+
+/* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
+   step's end has emptied, and each goes through the groups in the same order. */
+static void vram__fsdp_prefetch_before(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  g->before = 0;
+  if (!g->passes)
+    return;
+  g->passes--;
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : g->passes ? d->order[d->norder - 1] + 1 : 0;
   if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
                             : !vram__fsdp_prefetches(s, k)))
     vram__fsdp_unshard(s, d->group + g->before - 1);
-  g->at = 0;
 }
 
 /* The record fn, which made outputs of units, is about to run backward. */
@@ -48472,9 +50872,10 @@ VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
   uint32_t i;
   for (i = 0; i < d->nhook && !s->failed; i++)
     if (d->hook[i].fn == fn) {
+      d->called = 1;
       vram__fsdp_pre_backward_of(s, d->hook[i].group);
       if (vram__fsdp_prefetches(s, d->hook[i].group))
-        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+        vram__fsdp_do(s, VRAM__UNIT_PREFETCH, d->hook[i].group);
     }
 }
 
@@ -48497,7 +50898,8 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
       vram__tensor_release(s, old);
     }
   }
-  vram__fsdp_reshard(s, g);
+  if (!d->tell) /* a stage's parameters stay (set_reshard_after_backward(False)) */
+    vram__fsdp_reshard(s, g);
 }
 
 /* The leaf of parameter i; NULL: it has no gradient. */
@@ -48571,8 +50973,25 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   }
 }
 
+/* FSDPParam.unsharded_grad_data: gradients are laid out along tp as their parameters are. Of those
+   that are parts of a sum the sum is made, of those that every rank has whole this rank's rows. */
+static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !s->failed; i++) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const vram_param *p = vram__fsdp_of(s)->param[i].p;
+    vram__tensor now;
+    if (!l || !(p->is_partial || vram__param_has_whole_gradient(p)))
+      continue;
+    now = p->is_partial ? vram__torch_all_reduce(s, l->grad, s->o->parallel->tp)
+                        : vram__tensor_empty(s, vram__dims_contiguous(s, p->d), l->grad.dt);
+    vram__tensor_release(s, l->grad);
+    l->grad = now;
+  }
+}
+
 /* FSDPParamGroup.post_backward */
-static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
   uint64_t elements = 0, blocks = 0;
@@ -48584,6 +51003,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     vram__fsdp_leave(s, g);
     return;
   }
+  vram__fsdp_lay_out(s, g);
   vram__fsdp_reshard(s, g);
   vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
@@ -48605,6 +51025,22 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
   vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
 }
 
+/* FSDPState._end_backward_iteration */
+VRAM__FN void vram__fsdp_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    vram__buffer_free(s, &g->reduced);
+    if (!d->flat) /* under no_sync it may stay */
+      vram__buffer_free(s, &g->gathered);
+    g->at = g->passes = 0;
+  }
+  d->norder = 0;
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
+}
+
 /* FSDPState._root_post_backward_final_callback */
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -48616,15 +51052,61 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
-  for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__buffer_free(s, &d->group[k].reduced);
-    if (!d->flat)
-      vram__buffer_free(s, &d->group[k].gathered);
-    d->group[k].at = 0;
-  }
-  vram__buffer_free(s, &d->kept);
-  vram__buffer_free(s, &d->input);
+  vram__fsdp_end(s);
   s->dtype = d->dtype;
+}
+
+/* The same of a part: nothing is reduced yet. */
+VRAM__FN void vram__fsdp_told_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  if (!d->called || s->failed)
+    return;
+  d->called = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD_OVER, 0);
+}
+
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  switch (what) {
+  case VRAM__UNIT_FORWARD:
+    g->training = VRAM__FSDP_FORWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch(s, k, 1);
+    break;
+  case VRAM__UNIT_FORWARD_END:
+    vram__fsdp_reshard(s, g);
+    if (!g->at) {
+      d->order[d->norder++] = k;
+      g->at = d->norder;
+    }
+    g->passes++;
+    g->training = VRAM__FSDP_IDLE;
+    break;
+  case VRAM__UNIT_FORWARD_OVER:
+    vram__buffer_free(s, &d->kept);
+    break;
+  case VRAM__UNIT_BACKWARD:
+    g->training = VRAM__FSDP_PRE_BACKWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch_before(s, k);
+    break;
+  case VRAM__UNIT_PREFETCH:
+    vram__fsdp_prefetch(s, k, 0);
+    break;
+  default: /* VRAM__UNIT_BACKWARD_OVER */
+    for (k = 0; k < d->ngroup; k++)
+      d->group[k].training = VRAM__FSDP_IDLE;
+    vram__buffer_free(s, &d->kept);
+  }
 }
 
 /* ---- the optimizer, and from step to step */
@@ -48651,7 +51133,8 @@ VRAM__FN void vram__fsdp_lasts(vram__step *s) {
 VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  s->r->gradients_bytes = 0;
+  if (!vram__staged_stage(s))
+    s->r->gradients_bytes = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
@@ -48675,10 +51158,55 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].gradient = f->local;
+    p[n].mesh = f->p->is_dtensor;
     p[n++].dtype = f->dtype;
   }
   return n;
 }
+
+/* >>parallel/fsdp_stage    fully_shard around a stage of a pipeline: what the schedule asks for
+   (torch/distributed/pipelining/schedules.py and stage.py; FSDPModule's functions of these names)
+ */
+
+/* UNSHARD: unshard(async_op=True) of the root and each unit, on the stream of the schedule */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    g->async = !g->gathered && g->state != VRAM__FSDP_WHOLE;
+    vram__fsdp_unshard(s, g);
+  }
+}
+
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_wait(s, d->group + k);
+}
+
+/* RESHARD */
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++)
+    vram__fsdp_reshard(s, d->group + k);
+}
+
+/* REDUCE_GRAD: start_gradient_reduction, the last unit first */
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  s->last_batch = 1;
+  for (k = d->ngroup; k-- > 0 && !s->failed;) {
+    vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+}
+
+/* WAIT_REDUCE_GRAD */
+VRAM__FN void vram__fsdp_stage_end(vram__step *s) { vram__fsdp_end(s); }
 
 /* >>parallel/fsdp_make    fully_shard is called: groups, shards, construction
    (torch/distributed/fsdp/_fully_shard: _fsdp_init.py, _fsdp_param.py) */
@@ -48707,22 +51235,36 @@ static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank
 
 /* ---- which unit has which parameter */
 
-static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
-  const vram_node *n = g->first;
+/* The run of nodes from n on, which ends with the module. */
+static vram__unit_run vram__fsdp_run(const vram_graph *g, vram_words units, const vram_node *n,
+                                     const vram_node *end) {
+  vram__unit_run run = vram__units_run(g, units, n);
+  while (end && run.last->index >= end->index)
+    run.last = vram__node_before(run.last);
+  return run;
+}
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units, const vram_node *n,
+                                 const vram_node *end) {
   uint32_t count = 0;
-  while (n) {
-    const vram__unit_run run = vram__units_run(g, units, n);
+  while (n != end) {
+    const vram__unit_run run = vram__fsdp_run(g, units, n, end);
     count += run.is_unit;
     n = run.last->next;
   }
   return count;
 }
 
+/* Is it a parameter of the module that is wrapped? */
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p) {
+  return p->node->index >= d->first->index && (!d->end || p->node->index < d->end->index);
+}
+
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o), g->first, NULL);
   const vram_node *n;
   uint64_t in = g->ninput;
   for (n = g->first; n; n = n->next)
@@ -48742,11 +51284,11 @@ static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
 
 /* The unit that each parameter is used in, 0: several, or outside of them. */
 static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
-  const vram_node *n = s->g->first;
+  const vram_node *n = d->first;
   uint32_t i, k = 1;
   for (i = 0; i < s->g->nparam; i++)
     owner[i] = VRAM__FSDP_NONE;
-  for (; n; n = n->next) {
+  for (; n != d->end; n = n->next) {
     const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
     for (i = 0; i < n->nparam; i++) {
       uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
@@ -48759,14 +51301,14 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
     d->group[k].first = d->nparam;
     for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
       vram__fsdp_param *f = d->param + d->nparam;
-      if (p->kind == VRAM__BUFFER ||
+      if (p->kind == VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
         continue;
       vram__memory_zero(f, sizeof *f);
@@ -48781,16 +51323,30 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* DTensors of tensor parallelism are on a mesh of two dims, others on one: an optimizer has them in
+   groups of their own. at: room for as many numbers. */
+static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
+  uint32_t i, pass, n = 0;
+  for (i = 0; i < d->nparam; i++)
+    at[i] = d->optim[i];
+  for (pass = 0; pass < 2 && d->nparam; pass++)
+    for (i = 0; i < d->nparam; i++)
+      if ((d->param[at[i]].p->is_dtensor != d->param[at[0]].p->is_dtensor) == (pass == 1))
+        d->optim[n++] = at[i];
+}
+
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
-   are named the list of parameters is that of the whole module. */
+   are named, or it says what it was exported with, the list of parameters is that of a whole
+   module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
   uint32_t i, n = 0;
   const vram_param *p;
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
-  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+  for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
+  vram__fsdp_order_meshes(d, at);
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
     vram__fsdp_group *g = d->group + f->group;
@@ -48799,6 +51355,20 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   }
   for (i = 0; i < d->ngroup; i++)
     d->group[i].at = 0;
+}
+
+/* Does the module use this input? A stage's graph has those of other stages, too. */
+static int vram__fsdp_uses(const vram__step *s, const vram_value *v) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (!vram__pipe_is(s->o))
+    return 1;
+  for (n = d->first; n != d->end; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i] == v)
+        return 1;
+  return 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -48811,11 +51381,12 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   uint32_t i, j, m;
   g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
   for (i = 0; !k && i < s->g->ninput; i++)
-    at[g->nin++] = s->g->input[i];
+    if (vram__fsdp_uses(s, s->g->input[i]))
+      at[g->nin++] = s->g->input[i];
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
-      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+      if ((!v->node || v->node->index < from) && seen[v->index] != k && !vram__value_is_flight(v)) {
         seen[v->index] = k;
         at[g->nin++] = v;
       }
@@ -48827,7 +51398,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
     for (i = 0; i < n->nin; i++) {
       const vram_value *v = n->in[i];
       if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
-          (s->call.nrange && vram__step_is_captured(v)))
+          vram__value_is_flight(v) || (s->call.nrange && vram__step_is_captured(v)))
         continue;
       for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
         ;
@@ -48858,21 +51429,23 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-VRAM__FN void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
-  const vram_node *n = s->g->first;
+  const vram_node *n = first;
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
-  d->shards = p->dp ? p->dp : 1;
+  d->first = first;
+  d->end = end;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
   d->reduce = p->reduce;
   d->offload = p->cpu_offload;
-  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->ngroup = 1 + vram__fsdp_units(s->g, units, first, end);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
   d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
@@ -48881,11 +51454,11 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
-  for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(s->g, units, n);
+  for (k = 1; n != end;) {
+    const vram__unit_run run = vram__fsdp_run(s->g, units, n, end);
     if (run.is_unit)
       d->group[k++].run = run;
-    n = run.last;
+    n = run.last->next;
   }
   for (k = 0; k < d->ngroup; k++)
     d->group[k].reshard =
@@ -48932,7 +51505,7 @@ static void vram__fsdp_move_buffer(vram__step *s, vram__owned *o, const vram_par
    what is its own: it moves its children first. */
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
-  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first != NULL;
+  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first || s->g->rules;
   const vram_param *p;
   vram__fsdp_owners(s, d, owner);
   for (k = 1; k <= d->ngroup; k++) {
@@ -48940,13 +51513,13 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
     for (i = whole && !named ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++)
       vram__fsdp_move_param(s, d, i);
     for (p = named ? NULL : s->g->param_first; p; p = p->next)
-      if (p->kind == VRAM__BUFFER &&
+      if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == at)
         vram__fsdp_move_buffer(s, o, p);
   }
   for (p = named ? s->g->param_first : NULL; p; p = p->next) {
     const uint32_t at = owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index];
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p))
       vram__fsdp_move_buffer(s, o, p);
     for (i = whole && p->kind != VRAM__BUFFER ? d->group[at].first : d->group[at].end;
          i < d->group[at].end; i++)
@@ -48955,18 +51528,34 @@ VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   }
 }
 
+/* Each stage of a pipeline has streams of its own, behind those of the one before. */
+static uint8_t vram__fsdp_first_stream(vram__step *s) {
+  const uint32_t k = vram__staged_stage(s), copies = vram__fsdp_of(s)->copies > 1;
+  const uint32_t first = k ? VRAM__FSDP_REDUCE + copies + (k - 1) * (2 + copies) : 0;
+  if (first + 2 + copies >= VRAM__STREAMS)
+    vram__step_refuse(s, VRAM_ERR_LIMIT, NULL,
+                      "fully_shard around more stages of a rank than there are streams for");
+  return (uint8_t)first;
+}
+
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards
    later. */
 static void vram__fsdp_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  if (s->nth == 1)
-    vram__fsdp_make(s);
+  if (s->nth == 1) {
+    const vram_node *first, *end;
+    vram__staged_nodes(s, &first, &end);
+    vram__fsdp_make(s, first, end);
+    d->stream = vram__fsdp_first_stream(s);
+  }
   s->unit_backward = vram__fsdp_post_backward;
   s->compute = d->mp;
-  o->all[0] = o->all[1] = o->trainable = none;
-  o->params_bytes = 0;
+  if (!vram__staged_stage(s)) {
+    o->all[0] = o->all[1] = o->trainable = none;
+    o->params_bytes = 0;
+  }
   for (i = 0; i < d->nparam; i++) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
@@ -49013,7 +51602,7 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
         vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
-    if (p->kind == VRAM__BUFFER &&
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
       vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
@@ -49053,7 +51642,8 @@ static void vram__fsdp_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->reduced = g->at = 0;
+    g->gathered = g->grad = g->reduced = g->at = g->passes = 0;
+    g->async = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
@@ -49093,7 +51683,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
@@ -49202,7 +51792,7 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
       g->numel += f->p->d->numel;
       g->frozen &= f->leaf == VRAM__FSDP_NONE;
     }
-    g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, p->dp) : g->numel;
+    g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, vram__wrapper_ranks(p)) : g->numel;
     g->numel = vram__round_up_u64(g->bare, d->shards);
     g->reshard = k && vram__fsdp1_is_full(s) ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
@@ -49225,7 +51815,7 @@ static void vram__fsdp1_validate(vram__step *s, const vram__fsdp *d) {
 static uint64_t vram__fsdp1_local(const vram__step *s, const vram__fsdp_param *f) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = d->group[f->group].numel / d->shards;
-  const uint64_t begin = d->shards > 1 ? part * vram_parallel_place_of(s->o->parallel).dp : 0;
+  const uint64_t begin = d->shards > 1 ? part * vram__wrapper_rank(s->o->parallel) : 0;
   const uint64_t from = f->at > begin ? f->at : begin;
   const uint64_t end = f->at + f->p->d->numel, to = end < begin + part ? end : begin + part;
   return to > from ? to - from : 0;
@@ -49238,7 +51828,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
     vram__fsdp1_validate(s, d);
@@ -49267,7 +51857,7 @@ static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = g->numel / d->shards;
-  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
   uint32_t chunk = 0;
@@ -49356,7 +51946,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = g->flat = 0;
+    g->gathered = g->grad = g->at = g->passes = g->flat = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp1_stream(s, g);
@@ -49773,7 +52363,7 @@ static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_opti
       p->sharding == VRAM_SHARDING_HYBRID || p->sharding == VRAM_SHARDING_HYBRID_GRAD_OP;
   if (hybrid != (p->copies > 1))
     return "HYBRID_SHARD goes with copies and shards: fsdp1=COPIESxSHARDS,sharding=HYBRID_SHARD";
-  if (p->dp < 2)
+  if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->keep_grads)
     return "FullyShardedDataParallel is played without init=meta and kept gradients";
@@ -49876,6 +52466,8 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -49925,8 +52517,10 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->cp > 1)
-    return "cp is not played yet";
+  if (o->parallel->cp > 1 && !g->context)
+    return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)
+    return "more than 2^32-1 ranks";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
@@ -49945,14 +52539,24 @@ typedef struct vram__handover {
 } vram__handover;
 
 /* What happens in a part: an allocation is the part's next id. */
-enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+enum {
+  VRAM__PART_ALLOC,
+  VRAM__PART_FREE,
+  VRAM__PART_BRIEF,    /* what a library has while it runs */
+  VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
+  VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
+                          depends on what it has done before, and is played by whoever plays the part */
+};
 
 typedef struct vram__part_event {
-  uint64_t bytes;
+  uint64_t bytes; /* of a gradient: the leaf; of a unit: its number */
   const vram_node *node;
-  uint32_t id; /* see VRAM__ID_ */
-  uint8_t kind, cat, stream;
-  uint8_t kept; /* whoever plays the part holds it, too */
+  uint32_t id; /* see VRAM__ID_; of a gradient that was there before: VRAM__ID_NONE; of a unit: what
+                  it does */
+  uint8_t kind;
+  uint8_t cat; /* of a gradient: its dtype */
+  uint8_t stream;
+  uint8_t kept; /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
@@ -49969,13 +52573,11 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
-                              backward or input part the gradients of its inputs */
-  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient;      /* so many */
-  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
-  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
+                         backward or input part the gradients of its inputs */
+  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
   uint8_t known;
 } vram__played;
 
@@ -50005,7 +52607,8 @@ typedef struct vram__pipe_stage {
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
-  vram_graph g; /* the rank's */
+  vram_parallel alone; /* the same without a wrapper: of steps that play parts */
+  vram_graph g;        /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
@@ -50017,6 +52620,8 @@ typedef struct vram__pipe {
   uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
   uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
   vram_error refused;       /* of PyTorch */
+  uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
+  uint64_t each;
   const char *problem;
   vram_result failed;
 } vram__pipe;
@@ -50026,12 +52631,128 @@ VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_graph(vram__pipe *p);
 
-/* parts.c */
+/* crossing.c, parts_play.c */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
                              uint64_t bytes);
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes);
 VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* >>parallel/staged    a wrapper around each stage of a rank
+   Each stage is a module of its own with a wrapper of its own: what they keep lies one behind the
+   other, and s->wrapped is that of one of them, of the first where no stage runs. */
+
+/* The wrapper of one stage. */
+static void vram__staged_one(const vram_step_options *o, vram__wrapper *w) {
+  vram__memory_zero(w, sizeof *w);
+  if (o->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+    vram__fsdp_wrapper(w);
+  else
+    vram__ddp_hooks_of_one(o, w);
+}
+
+static uint64_t vram__staged_each(const vram_graph *g, const vram_step_options *o) {
+  vram__wrapper one;
+  vram__staged_one(o, &one);
+  return (one.bytes(g, o) + 7) / 8 * 8;
+}
+
+/* From now on s->wrapped is that of local stage k. */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k) {
+  if (!s->wrapper || !s->pipe)
+    return;
+  s->wrapped = (uint8_t *)s->wrapped - s->pipe->at * s->pipe->each;
+  s->wrapped = (uint8_t *)s->wrapped + k * s->pipe->each;
+  s->pipe->at = k;
+}
+
+/* Whose it is. */
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s) { return s->pipe ? s->pipe->at : 0; }
+
+/* Nodes of the module that is wrapped: of a stage, or all. end: NULL behind the last one. */
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end) {
+  *first = s->pipe ? s->pipe->stage[s->pipe->at].first : s->g->first;
+  *end = s->pipe ? s->pipe->stage[s->pipe->at].end : NULL;
+}
+
+/* Is it a parameter of that module? */
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p) {
+  const vram_node *first, *end;
+  vram__staged_nodes(s, &first, &end);
+  return p->node->index >= first->index && (!end || p->node->index < end->index);
+}
+
+static uint64_t vram__staged_bytes(const vram_graph *g, const vram_step_options *o) {
+  return vram__product_or_overflow(vram_pipeline_stages(o->parallel), vram__staged_each(g, o));
+}
+
+static void vram__staged_options(vram__step *s) {
+  s->pipe->at = 0;
+  s->pipe->each = vram__staged_each(s->g, s->o);
+}
+
+/* The hook of each stage's wrapper. */
+#define VRAM__STAGED(hook)                                                                         \
+  static void vram__staged_##hook(vram__step *s) {                                                 \
+    vram__wrapper one;                                                                             \
+    uint32_t k;                                                                                    \
+    vram__staged_one(s->o, &one);                                                                  \
+    for (k = 0; k < s->pipe->local && !s->failed; k++) {                                           \
+      vram__staged_at(s, k);                                                                       \
+      if (one.hook)                                                                                \
+        one.hook(s);                                                                               \
+    }                                                                                              \
+    vram__staged_at(s, 0);                                                                         \
+  }
+VRAM__STAGED(construct)
+VRAM__STAGED(restore)
+VRAM__STAGED(lasts)
+VRAM__STAGED(zero_grad)
+VRAM__STAGED(optimized)
+#undef VRAM__STAGED
+
+static void vram__staged_put(vram__step *s, vram__owned *o) {
+  vram__wrapper one;
+  uint32_t k;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local && !s->failed; k++) {
+    vram__staged_at(s, k);
+    one.put(s, o);
+  }
+  vram__staged_at(s, 0);
+}
+
+static uint32_t vram__staged_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
+  vram__wrapper one;
+  uint32_t k, n = 0;
+  vram__staged_one(s->o, &one);
+  for (k = 0; k < s->pipe->local; k++) {
+    vram__staged_at(s, k);
+    n += one.optim_params(s, p + n, with_grad);
+  }
+  vram__staged_at(s, 0);
+  return n;
+}
+
+/* Hooks that are called for the whole rank go to each stage's wrapper; those of forward and
+   backward are called for one stage. What fully_shard does there is a part's (parts.c). */
+VRAM__FN void vram__staged_hooks(vram__wrapper *w) {
+  w->bytes = vram__staged_bytes;
+  w->options = vram__staged_options;
+  w->put = w->put ? vram__staged_put : NULL;
+  w->construct = vram__staged_construct;
+  w->restore = vram__staged_restore;
+  w->lasts = vram__staged_lasts;
+  w->zero_grad = w->zero_grad ? vram__staged_zero_grad : NULL;
+  w->optim_params = w->optim_params ? vram__staged_optim_params : NULL;
+  w->optimized = w->optimized ? vram__staged_optimized : NULL;
+  if (w->forward) {
+    w->forward_begin = w->forward_end = w->backward_end = NULL;
+    w->forward = NULL;
+    w->record = NULL;
+  }
+}
 
 /* >>parallel/stage    the stages of a rank of a pipeline: where they are cut, and their graph */
 
@@ -50192,6 +52913,15 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   return n;
 }
 
+/* Is backward split into input and weight part? */
+static int vram__pipe_splits(const vram__pipe *p) {
+  uint32_t i;
+  for (i = 0; i < p->naction; i++)
+    if (p->action[i].kind == VRAM_STAGE_W)
+      return 1;
+  return 0;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -50216,16 +52946,20 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
-      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
+      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with another strategy than ddp is not played yet");
-  if (p->parallel->wrapper &&
-      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
-       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+                           "DeepSpeed it is not played");
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played with one stage a rank, and of ddp's options with "
-                           "bucket_cap_mb and broadcast_buffers");
+                           "pp with ddp is played without find_unused_parameters and static_graph");
+  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
+      vram__pipe_splits(p))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a schedule that splits backward loses gradients of units whose "
+                           "parameters are not gathered when it begins (expected reshard=0)");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -50460,6 +53194,9 @@ static void vram__stage_sums(vram__pipe *p) {
   const vram_graph *g = p->whole;
   const vram_param *q;
   to->extra = g->extra;
+  to->is_cut = g->is_cut;
+  to->unit_first = g->unit_first;
+  to->unit_last = g->unit_last;
   to->holds = g->holds;
   to->nmade = g->nmade;
   to->rnn_dropout = g->rnn_dropout;
@@ -50525,10 +53262,7 @@ VRAM__FN int vram__pipe_graph(vram__pipe *p) {
   return 1;
 }
 
-/* >>parallel/parts    what a microbatch does on a stage, played once and written down
-   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
-   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
-   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
+/* >>parallel/parts    a player of parts */
 
 /* A tensor of a stage from which backward begins. */
 typedef struct vram__part_root {
@@ -50562,9 +53296,50 @@ typedef struct vram__part_player {
   vram__played *part; /* that is written down; NULL: none is */
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
+  vram_dtype dtype;        /* of the model, outside of parts */
   uint32_t *given, ngiven; /* what the running part gives */
-  uint32_t *order, norder; /* leaves of parameters whose gradients have become ready in it */
+  vram__wrapper units;     /* fully_shard's, as far as it is autograd's */
 } vram__part_player;
+
+/* Gradients that came from the next stage: there before the part, and behind it. */
+typedef struct vram__part_incoming {
+  vram__tensor at, fitted; /* as received; with the dtype that the output has */
+} vram__part_incoming;
+
+/* parts.c */
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward);
+VRAM__FN void vram__part_end(vram__part_player *y);
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated);
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l);
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k);
+VRAM__FN void vram__part_hear(void *user, const vram_event *e);
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes);
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i);
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part);
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in);
+VRAM__FN void vram__part_drop_roots(vram__part_player *y);
+VRAM__FN void vram__part_give_inputs(vram__part_player *y);
+VRAM__FN void vram__part_drop_loss(vram__part_player *y);
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in);
+
+/* parts_split.c */
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in);
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part);
+
+/* parts_play.c */
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report);
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o);
+
+/* >>parallel/parts    what a microbatch does on a stage, played once and written down
+   Microbatches differ in two ways: the first one of a stage casts weights (autocast's cache lasts
+   as long as schedule.step), and the first backward of a stage leaves gradients behind, to which
+   later ones add. So a stage of hundreds of microbatches is a few parts that repeat. */
 
 /* ---- writing down */
 
@@ -50583,29 +53358,38 @@ static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
   return VRAM__ID_NONE;
 }
 
-static void vram__part_hear(void *user, const vram_event *e) {
-  vram__part_player *y = (vram__part_player *)user;
-  vram__played *const part = y->part;
+/* The next event of the running part; NULL: nothing is written down. */
+static vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind) {
   vram__part_event *to;
-  if (!part || y->t.failed || (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE))
-    return;
+  if (!y->part || y->t.failed)
+    return NULL;
   to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
   if (!to) {
     y->t.failed = VRAM_ERR_MEMORY;
-    return;
+    return NULL;
   }
   vram__memory_zero(to, sizeof *to);
+  to->kind = kind;
+  y->part->count++;
+  return to;
+}
+
+VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
+  vram__part_player *y = (vram__part_player *)user;
+  vram__part_event *to;
+  if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
+    return;
+  to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
+  if (!to)
+    return;
   to->bytes = e->bytes;
   to->node = e->node;
   to->cat = (uint8_t)e->category;
   to->stream = (uint8_t)e->stream;
-  part->count++;
   if (e->action == VRAM_ACTION_ALLOC) {
-    to->kind = VRAM__PART_ALLOC;
-    to->id = part->ids++;
+    to->id = y->part->ids++;
     return;
   }
-  to->kind = VRAM__PART_FREE;
   to->id = vram__part_id(y, (uint32_t)e->id);
   if (to->id == VRAM__ID_NONE)
     vram__step_refuse(&y->t, VRAM_ERR_UNSUPPORTED, e->node,
@@ -50613,35 +53397,36 @@ static void vram__part_hear(void *user, const vram_event *e) {
 }
 
 /* What a library asks for while it runs. */
-static void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  vram__part_event *to;
-  if (!y->part || t->failed)
-    return;
-  to = (vram__part_event *)vram__pipe_take(y->p, sizeof *to);
-  if (!to) {
-    t->failed = VRAM_ERR_MEMORY;
-    return;
-  }
-  vram__memory_zero(to, sizeof *to);
-  to->bytes = bytes;
-  to->kind = VRAM__PART_BRIEF;
-  y->part->count++;
+VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_BRIEF);
+  if (to)
+    to->bytes = bytes;
 }
 
-static void vram__part_accumulated(vram__step *t, vram__leaf *l) {
-  vram__part_player *y = (vram__part_player *)t->o->user;
-  if (y->norder < y->p->g.nparam)
-    y->order[y->norder++] = (uint32_t)(l - t->leaf.at);
+/* What fully_shard does for unit k. */
+VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k) {
+  vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_UNIT);
+  if (!to)
+    return;
+  to->id = what;
+  to->bytes = k;
 }
 
-static void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
+/* A wrapper that hears of each gradient. */
+VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l) {
+  vram__part_gradient((vram__part_player *)t->o->user, (uint32_t)(l - t->leaf.at), 1);
+}
+
+VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int backward) {
   /* schedule.step runs inside autocast's context, backward with it */
   y->t.autocasts_backward = backward && y->t.amp;
+  if (backward && y->t.compute && y->t.g->dtype)
+    y->t.dtype = y->t.compute;
   y->p->used = (y->p->used + 7) & ~(uint64_t)7;
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
   part->known = 1;
+  vram__memory_zero(y->t.r->communication, sizeof y->t.r->communication);
   y->part = part;
 }
 
@@ -50686,44 +53471,37 @@ static uint32_t *vram__part_list(vram__part_player *y, uint32_t count) {
   return to;
 }
 
-/* Gradients that the running part has left behind. */
-static void vram__part_gradients(vram__part_player *y, vram__played *part) {
+/* The parameter of that leaf has a gradient, or more of it. */
+VRAM__FN void vram__part_gradient(vram__part_player *y, uint32_t leaf, int accumulated) {
   vram__step *const t = &y->t;
-  uint32_t i;
-  for (i = 0; i < t->leaf.parameters; i++) {
-    const vram__tensor g = t->leaf.at[i].grad;
-    uint32_t *const to = part->gradient + 2 * (size_t)part->ngradient;
-    if (!g.d || y->had[i])
-      continue;
-    y->had[i] = 1;
-    if (!g.st)
-      continue;
-    to[0] = i;
-    to[1] = vram__part_id(y, vram__owner_at(t, g.st)->id);
-    vram__part_keep(part, to[1], 0);
-    part->ngradient++;
-  }
+  const vram__tensor g = t->leaf.at[leaf].grad;
+  vram__part_event *to;
+  if (!g.d || (y->had[leaf] && !accumulated) || !(to = vram__part_put(y, VRAM__PART_GRADIENT)))
+    return;
+  to->bytes = leaf;
+  to->cat = (uint8_t)g.dt;
+  to->kept = accumulated != 0;
+  to->id = VRAM__ID_NONE;
+  if (y->had[leaf] || !g.st)
+    return;
+  y->had[leaf] = 1;
+  to->id = vram__part_id(y, vram__owner_at(t, g.st)->id);
+  vram__part_keep(y->part, to->id, 0);
 }
 
 /* Ends the running part. */
-static void vram__part_end(vram__part_player *y) {
+VRAM__FN void vram__part_end(vram__part_player *y) {
   vram__played *const part = y->part;
   vram__step *const t = &y->t;
-  uint32_t i, n = 0;
+  uint32_t i;
+  for (i = 0; i < t->leaf.parameters; i++)
+    vram__part_gradient(y, i, 0);
   part->given = vram__part_list(y, y->ngiven);
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];
   y->ngiven = 0;
-  part->order = vram__part_list(y, y->norder);
-  for (i = 0; part->order && i < y->norder; i++)
-    part->order[i] = y->order[i];
-  part->norder = y->norder;
-  y->norder = 0;
-  for (i = 0; i < t->leaf.parameters; i++)
-    n += t->leaf.at[i].grad.d && !y->had[i];
-  part->gradient = vram__part_list(y, 2 * n);
-  if (!t->failed)
-    vram__part_gradients(y, part);
+  vram__memory_copy(part->communication, t->r->communication, sizeof part->communication);
+  t->dtype = y->dtype;
   y->part = NULL;
 }
 
@@ -50779,7 +53557,7 @@ static void vram__part_roots(vram__part_player *y) {
   }
 }
 
-static vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
+VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i) {
   const vram__tensor x = y->t.variable[y->s->in_value[i]->index].t;
   const uint32_t fn = vram__tensor_fn(&y->t, x);
   return fn & VRAM__LEAF ? y->t.leaf.at + (fn & ~VRAM__LEAF) : NULL;
@@ -50806,7 +53584,24 @@ static void vram__part_forget_casts(vram__part_player *y) {
   }
 }
 
-static void vram__part_forward(vram__part_player *y, vram__played *part) {
+/* The same of fully_shard's units, and of the root that they are in. */
+static void vram__part_forward_units(vram__part_player *y, const vram_node *end) {
+  vram__step *const t = &y->t;
+  uint32_t i;
+  vram__fsdp_forward_begin(t);
+  vram__fsdp_forward(t, end);
+  vram__part_return(y, y->s->first, end);
+  if (t->failed)
+    return;
+  vram__fsdp_module_end(t);
+  for (i = 0; i < y->s->nout; i++)
+    vram__fsdp_hook_on(t, y->s->out_value[i], 0);
+  if (y->s->is_last && !y->s->loss)
+    vram__fsdp_hook_on(t, y->p->g.root, 0);
+  vram__fsdp_module_over(t);
+}
+
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
@@ -50817,8 +53612,12 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 1;
   y->micro->base = (uint32_t)t->count.next_id;
   y->micro->ids = 0;
-  vram__forward_nodes(t, s->first, end);
-  vram__part_return(y, s->first, end);
+  if (t->wrapper)
+    vram__part_forward_units(y, end);
+  else {
+    vram__forward_nodes(t, s->first, end);
+    vram__part_return(y, s->first, end);
+  }
   if (!t->failed && s->loss) {
     vram__forward_nodes(t, s->loss, s->end);
     vram__part_return(y, s->loss, s->end);
@@ -50847,12 +53646,7 @@ static void vram__part_forward(vram__part_player *y, vram__played *part) {
 
 /* ---- backward */
 
-/* Gradients that came from the next stage: there before the part, and behind it. */
-typedef struct vram__part_incoming {
-  vram__tensor at, fitted; /* as received; with the dtype that the output has */
-} vram__part_incoming;
-
-static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
@@ -50864,7 +53658,7 @@ static void vram__part_receive(vram__part_player *y, vram__part_incoming *in) {
 }
 
 /* Engine::execute: gradients get the shapes and dtypes of what they belong to, and begin. */
-static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
@@ -50887,7 +53681,7 @@ static void vram__part_start(vram__part_player *y, vram__part_incoming *in) {
     }
 }
 
-static void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
+VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++)
     if (in[i].fitted.d)
@@ -50927,7 +53721,7 @@ static void vram__part_leaf_roots(vram__part_player *y) {
 }
 
 /* The graph of the microbatch is let go. */
-static void vram__part_drop_roots(vram__part_player *y) {
+VRAM__FN void vram__part_drop_roots(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nout; i++) {
     vram__grad_fn_release(&y->t, y->micro->root[i].fn);
@@ -50936,7 +53730,7 @@ static void vram__part_drop_roots(vram__part_player *y) {
 }
 
 /* The gradients of the stage's inputs are given. */
-static void vram__part_give_inputs(vram__part_player *y) {
+VRAM__FN void vram__part_give_inputs(vram__part_player *y) {
   uint32_t i;
   for (i = 0; i < y->s->nin && !y->t.failed; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -50950,21 +53744,20 @@ static void vram__part_give_inputs(vram__part_player *y) {
 }
 
 /* The loss has lost its graph, and goes. */
-static void vram__part_drop_loss(vram__part_player *y, int keep) {
+VRAM__FN void vram__part_drop_loss(vram__part_player *y) {
   vram__step *const t = &y->t;
   vram__tensor *const loss = &y->micro->loss;
   if (!loss->d)
     return;
   if (loss->st && !(loss->st & VRAM__LEAF))
     vram__history_drop(t, vram__slot_at(t, loss->st));
-  if (keep)
-    return;
   vram__tensor_release(t, *loss);
   *loss = vram__tensor_none();
 }
 
 /* stage_backward */
-static void vram__part_backward(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
+                                  vram__part_incoming *in) {
   vram__step *const t = &y->t;
   uint32_t from;
   if (!y->s->is_last)
@@ -50986,15 +53779,18 @@ static void vram__part_backward(vram__part_player *y, vram__played *part, vram__
       vram__backward_walk(t, from, 0);
     vram__part_start_over(y, in);
   }
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   if (t->failed)
     return;
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   vram__part_end(y);
 }
 
-/* ---- backward in two parts: stage_backward_input, stage_backward_weight */
+/* >>parallel/parts_split    backward in two parts (torch/distributed/pipelining/_backward.py:
+   stage_backward_input, stage_backward_weight) */
 
 /* The first leaf of a parameter that edge fn leads to; UINT32_MAX: to none. */
 static uint32_t vram__part_weight_of(vram__part_player *y, uint32_t fn, uint32_t depth) {
@@ -51176,11 +53972,15 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   t->tape.retain = 1;
   for (at = from; at && !t->failed; at = f->prev) {
     f = vram__grad_fn_at(t, at);
+    if (f->hooked && (f->flag & 2))
+      t->wrapper->record(t, at);
     if (f->flag & 2)
       vram__part_input_record(y, at);
     f->flag = 0;
   }
   t->tape.retain = 0;
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_input_expect(y, from, 0);
   for (i = 0; i < y->s->nin; i++) {
     vram__leaf *l = vram__part_input_leaf(y, i);
@@ -51191,7 +53991,7 @@ static void vram__part_input_walk(vram__part_player *y, uint32_t from) {
   }
 }
 
-static void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
+VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   vram__tensor one = vram__tensor_none();
   uint32_t from;
@@ -51229,7 +54029,7 @@ static void vram__part_input(vram__part_player *y, vram__played *part, vram__par
   else
     vram__part_start_over(y, in);
   vram__part_give_inputs(y);
-  vram__part_drop_loss(y, 0);
+  vram__part_drop_loss(y);
   vram__part_drop_roots(y);
   y->micro->input_ids = part->ids;
   vram__part_end(y);
@@ -51271,6 +54071,7 @@ static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
       if (l->d->flags & VRAM__DENSE)
         l->grad.d = l->d;
     }
+    vram__part_gradient(y, i, 0);
     n++;
   }
   for (i = 0; i < past->ndw; i++)
@@ -51301,10 +54102,12 @@ static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
     if (g->grad[i].d)
       VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
   vram__backward_walk(t, g->record, 0);
+  if (t->wrapper)
+    vram__fsdp_told_end(t);
   vram__part_mask(f, other, kept, 0);
 }
 
-static void vram__part_weight(vram__part_player *y, vram__played *part) {
+VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__part_past past;
   uint32_t k, i;
@@ -51328,7 +54131,7 @@ static void vram__part_weight(vram__part_player *y, vram__played *part) {
   vram__part_end(y);
 }
 
-/* ---- which parts a stage has */
+/* >>parallel/parts_play    which parts a stage has, and in which order they are played */
 
 /* Which part an action is. had: the stage has gradients. */
 static uint32_t vram__part_of(const vram_stage_action *a, int had) {
@@ -51465,9 +54268,9 @@ static int vram__part_settle(vram__pipe *p, vram__pipe_stage *s) {
 }
 
 /* The graph as a step of its own, before anything runs. */
-static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
-                           const vram_step_options *o, void *scratch, uint64_t bytes,
-                           vram_report *report) {
+VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
+                             const vram_step_options *o, void *scratch, uint64_t bytes,
+                             vram_report *report) {
   vram_result r;
   t->count.live = NULL;
   t->count.live_cap = 0;
@@ -51478,6 +54281,8 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
   t->pipe = NULL;
   r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
   if (!r) {
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2)
+      t->compute = p->parallel->mp;
     vram__step_put_model(t);
     vram__step_put_inputs(t);
     r = (vram_result)t->failed;
@@ -51486,13 +54291,14 @@ static int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
 }
 
 /* Options of a step that nobody listens to. */
-static void vram__part_options(vram_step_options *quiet, const vram_step_options *o) {
+VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
+                                 const vram_step_options *o) {
   *quiet = *o;
   quiet->event = NULL;
   quiet->user = NULL;
   quiet->nodes = NULL;
   quiet->replay = NULL;
-  quiet->parallel = NULL;
+  quiet->parallel = &p->alone;
   quiet->first_step = 1;
   quiet->accumulate = 0;
   quiet->prefetch = 0;
@@ -51534,6 +54340,27 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
   return y->p->failed ? 0 : vram__part_settle(y->p, y->s);
 }
 
+/* The stage is wrapped by fully_shard: forward and backward go through its units, and what these do
+   to parameters is written down. */
+static int vram__part_wrap(vram__part_player *y, uint32_t micros) {
+  vram__step *const t = &y->t;
+  vram__fsdp *d;
+  const uint64_t bytes = vram__fsdp_bytes(t->g, t->o);
+  t->wrapped = d = (vram__fsdp *)vram__pipe_take(y->p, bytes);
+  if (!d)
+    return 0;
+  vram__memory_zero(d, bytes);
+  vram__fsdp_make(t, y->s->first, y->s->end);
+  d->tell = vram__part_tell;
+  d->hook_room = t->g->nvalue * micros;
+  d->hook = (vram__fsdp_hook *)vram__pipe_take(y->p, d->hook_room * (uint64_t)sizeof *d->hook);
+  vram__memory_zero(&y->units, sizeof y->units);
+  y->units.record = vram__fsdp_pre_backward;
+  t->wrapper = &y->units;
+  t->unit_backward = vram__fsdp_post_backward;
+  return d->hook != NULL;
+}
+
 /* Plays every part of every local stage. */
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes) {
@@ -51543,7 +54370,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   vram__part_incoming *in;
   uint32_t k, most = 1;
   vram__memory_zero(&y, sizeof y);
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   quiet.event = vram__part_hear;
   quiet.user = &y;
   y.p = p;
@@ -51554,15 +54381,15 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  y.order = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.order);
-  if (!y.had || !y.given || !in || !y.order)
+  if (!y.had || !y.given || !in)
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
   if (!vram__part_step(&y.t, p, &p->g, &quiet, scratch, bytes, &report))
     return 0;
+  y.dtype = y.t.dtype;
   y.t.brief = vram__part_hear_brief;
-  if (p->parallel->wrapper)
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
   for (k = 0; k < p->naction; k++)
     y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
@@ -51572,6 +54399,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     if (!y.s->is_cast)
       return 0;
     vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && !vram__part_wrap(&y, VRAM__PART_MICROS))
+      return 0;
     if (!vram__part_stage(&y, in))
       return 0;
   }
@@ -51580,7 +54409,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   return 1;
 }
 
-/* ---- what crosses */
+/* >>parallel/crossing    what goes from one stage to the next */
 
 /* Values made before `edge` that a node from it on uses; to NULL: they are counted. */
 static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
@@ -51646,9 +54475,11 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
   for (n = g->first; n; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
       last[n->in[i]->index] = n->index;
-  vram__part_options(&quiet, o);
+  vram__part_options(&quiet, p, o);
   if (!vram__part_step(&t, p, g, &quiet, scratch, bytes, &report))
     return 0;
+  if (t.compute && g->dtype)
+    t.dtype = t.compute;
   t.phase = VRAM_PHASE_FORWARD;
   t.cat = VRAM_CATEGORY_ACTIVATIONS;
   t.grad = 1;
@@ -51679,13 +54510,20 @@ typedef struct vram__pipe_micro {
   uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
+enum {
+  VRAM__FLOW_GATHERS = 1, /* its parameters are being gathered, and somebody has to wait for them */
+  VRAM__FLOW_REDUCED = 2  /* its gradients were reduced, and with that its parameters went */
+};
+
 typedef struct vram__pipe_run {
   vram__step *s;
   vram__pipe *p;
   vram__pipe_micro *micro; /* local stages times microbatches */
   uint32_t *own;           /* slots of the running part */
   uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
-  uint8_t *had;            /* by local stage: it has gradients */
+  uint8_t *taken;          /* by slot of the running part: some gradient lies in it */
+  uint32_t *done;          /* by local stage: backward passes whose gradients are there */
+  uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
 } vram__pipe_run;
 
@@ -51790,6 +54628,23 @@ static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uin
     vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
 }
 
+/* A parameter has its first gradient, or more of it, of which a wrapper hears in the last backward
+   of its stage. */
+static void vram__pipe_part_gradient(vram__pipe_run *r, const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram__leaf *l = s->leaf.at + e->bytes;
+  if (e->id != VRAM__ID_NONE && !VRAM__ID_KIND(e->id)) {
+    if (r->taken[e->id]) /* several parameters in one storage */
+      vram__slot_retain(s, r->own[e->id]);
+    r->taken[e->id] = 1;
+    l->grad.d = l->d;
+    l->grad.dt = (vram_dtype)e->cat;
+    l->grad.st = r->own[e->id];
+  }
+  if (e->kept && s->leaf.accumulated)
+    s->leaf.accumulated(s, l);
+}
+
 static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                   const vram__part_event *e) {
   vram__step *const s = r->s;
@@ -51804,6 +54659,12 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
     break;
   case VRAM__PART_FREE:
     vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  case VRAM__PART_GRADIENT:
+    vram__pipe_part_gradient(r, e);
+    break;
+  case VRAM__PART_UNIT:
+    vram__fsdp_unit(s, e->id, (uint32_t)e->bytes);
     break;
   default:
     brief.lower = brief.expected = brief.upper = e->bytes;
@@ -51827,23 +54688,14 @@ static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
   }
 }
 
-/* Parameters have their first gradients. */
-static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
-  vram__step *const s = r->s;
+/* What is sent in a part. */
+static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
   uint32_t i;
-  for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
-    const uint32_t id = part->gradient[2 * (size_t)i + 1];
-    uint32_t j;
-    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
-      continue;
-    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
-      j++;
-    if (j < i)
-      vram__slot_retain(s, r->own[id]);
-    l->grad.d = l->d;
-    l->grad.dt = l->dt;
-    l->grad.st = r->own[id];
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    vram_communication *to = s->r->communication + i;
+    to->calls += part->communication[i].calls;
+    to->bytes = vram__sum_or_overflow(to->bytes, part->communication[i].bytes);
+    to->sent = vram__sum_or_overflow(to->sent, part->communication[i].sent);
   }
 }
 
@@ -51855,13 +54707,50 @@ static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32
   uint32_t i;
   if (!part->known)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  vram__memory_zero(r->taken, part->ids);
   for (i = 0; i < part->count && !s->failed; i++)
     vram__pipe_part_event(r, k, mb, part->event + i);
   s->stream = 0;
   s->node = NULL;
-  if (!s->failed)
-    vram__pipe_part_gradients(r, part);
+  vram__pipe_part_sends(s, part);
   return part;
+}
+
+/* One that makes gradients: the last of a stage is reduced. */
+static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                                uint32_t which) {
+  const vram__played *part;
+  const int last = r->done[k] + 1 == r->p->microbatches;
+  const int ddp = r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+  if (ddp && last)
+    vram__ddp_last_backward(r->s);
+  part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
+  r->done[k]++;
+  if (ddp && last)
+    VRAM__WRAPPER_DO(r->s, backward_end);
+  return part;
+}
+
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* The outputs of the last stage are detached behind its backward, but for views: a DTensor's
+   to_local() gives one, and with its history the inputs of the stage stay. */
+static uint32_t vram__pipe_kept_inputs(const vram__pipe *p) {
+  const vram__pipe_stage *last = vram__pipe_last(p);
+  uint32_t i, views = 0;
+  for (i = 0; i < last->nout; i++)
+    views += last->out_value[i]->node && last->out_value[i]->node->op == VRAM_OP_all_gather;
+  return views ? last->nin : 0;
+}
+
+/* Slots that the schedule keeps of each microbatch: outputs, then inputs. */
+static uint32_t vram__pipe_kept(const vram__pipe *p) {
+  return vram__pipe_last(p)->nout + vram__pipe_kept_inputs(p);
 }
 
 /* What lives behind the part gets its place in the microbatch's table. */
@@ -51873,6 +54762,39 @@ static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const 
       m->live[from + part->live_of[i]] = r->own[i];
 }
 
+/* The stage computes: what its wrapper keeps is s->wrapped, and what was gathered for it is waited
+   for (_assert_unsharded). */
+static void vram__pipe_enter(vram__pipe_run *r, uint32_t k) {
+  vram__staged_at(r->s, k);
+  if (r->flow[k] & VRAM__FLOW_GATHERS)
+    vram__fsdp_stage_wait(r->s);
+  r->flow[k] &= (uint8_t)~VRAM__FLOW_GATHERS;
+}
+
+/* What fully_shard does for a stage beside its forward and backward passes. */
+static void vram__pipe_flow(vram__pipe_run *r, uint32_t k, uint32_t kind) {
+  vram__staged_at(r->s, k);
+  if (kind == VRAM_STAGE_UNSHARD) {
+    vram__fsdp_stage_unshard(r->s);
+    r->flow[k] |= VRAM__FLOW_GATHERS;
+  } else if (kind == VRAM_STAGE_REDUCE_GRAD) {
+    vram__fsdp_stage_reduce(r->s);
+    r->flow[k] |= VRAM__FLOW_REDUCED;
+  } else if (kind == VRAM_STAGE_WAIT_REDUCE_GRAD)
+    vram__fsdp_stage_end(r->s);
+  else if (!(r->flow[k] & VRAM__FLOW_REDUCED))
+    vram__fsdp_stage_reshard(r->s);
+  vram__staged_at(r->s, 0);
+}
+
+/* ScheduleGPipe and Schedule1F1B do so at the end. */
+static void vram__pipe_reduce(vram__pipe_run *r) {
+  if (!r->s->wrapper || r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
+    return;
+  vram__pipe_flow(r, 0, VRAM_STAGE_REDUCE_GRAD);
+  vram__pipe_flow(r, 0, VRAM_STAGE_WAIT_REDUCE_GRAD);
+}
+
 static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -51880,20 +54802,25 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   m->live = vram__pipe_table(r, k);
   r->s->node = NULL;
   r->s->last_batch = 0;
+  vram__pipe_enter(r, k);
   VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
   VRAM__WRAPPER_DO(r->s, forward_end);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
   vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
   vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
   if (r->chunk && stage->is_last) {
+    const uint32_t inputs = vram__pipe_kept_inputs(r->p);
+    uint32_t *const to = r->chunk + (uint64_t)mb * vram__pipe_kept(r->p);
     vram__slots_retain(r->s, m->out, stage->nout);
-    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
-                      stage->nout * (uint64_t)sizeof *m->out);
+    vram__memory_copy(to, m->out, stage->nout * (uint64_t)sizeof *m->out);
+    vram__slots_retain(r->s, m->in, inputs);
+    vram__memory_copy(to + stage->nout, m->in, inputs * (uint64_t)sizeof *m->in);
   }
 }
 
@@ -51914,11 +54841,10 @@ static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int deta
 static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part =
-      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->wrapper && mb + 1 == r->p->microbatches)
-    vram__ddp_last_backward(r->s, part->order, part->norder);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part_back(r, k, mb, VRAM__PART_BACKWARD);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -51929,7 +54855,10 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   if (stage->is_first)
@@ -51942,8 +54871,9 @@ static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 
 static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
+  vram__pipe_enter(r, k);
+  vram__pipe_part_back(r, k, mb, VRAM__PART_WEIGHT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_over(r, k, mb, 1);
@@ -51999,10 +54929,14 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+static int vram__pipe_keeps_sent(const vram__pipe_run *r) {
+  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+}
+
 /* release_fwd_send_outputs: DistributedDataParallel keeps them. */
 static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !r->s->wrapper)
+  if (!stage->is_last && !vram__pipe_keeps_sent(r))
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }
 
@@ -52037,6 +54971,7 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
     vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, ops, most);
   vram__slots_release(r->s, work, most);
   for (i = count; i--;)
@@ -52123,6 +55058,7 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
     vram__pipe_1f1b_backward(r, &v, b++, 0);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, v.fwd_sends, v.most);
   vram__slots_release(r->s, v.fwd_recvs, v.most);
   vram__slots_release(r->s, v.bwd_recvs, v.most);
@@ -52195,8 +55131,11 @@ static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
   case VRAM_STAGE_WAIT_F:
     vram__slots_release(r->s, m->sent, stage->nout);
     break;
-  default: /* VRAM_STAGE_WAIT_B */
+  case VRAM_STAGE_WAIT_B:
     vram__slots_release(r->s, m->gin, stage->nin);
+    break;
+  default:
+    vram__pipe_flow(r, k, a->kind);
   }
 }
 
@@ -52219,13 +55158,6 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   return 0;
 }
 
-static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
-  uint32_t k;
-  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
-    ;
-  return p->stage + k;
-}
-
 /* Memory of a run. */
 static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
@@ -52246,15 +55178,19 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
   r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
                                             p->local * (uint64_t)sizeof *r->table);
-  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
-  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+  r->done =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local * (uint64_t)sizeof *r->done);
+  r->taken = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, ids + UINT64_C(1));
+  r->flow = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->done || !r->taken || !r->flow) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
   vram__memory_zero(r->micro, micros * sizeof *r->micro);
   vram__memory_zero(at, slots * sizeof *at);
   vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
-  vram__memory_zero(r->had, p->local);
+  vram__memory_zero(r->done, p->local * (uint64_t)sizeof *r->done);
+  vram__memory_zero(r->flow, p->local);
   for (k = 0; k < p->local; k++)
     for (mb = 0; mb < p->microbatches; mb++) {
       vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -52306,7 +55242,7 @@ static void vram__pipe_merge(vram__pipe_run *r) {
 /* clear_runtime_states: outputs of the step before go; those of this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
-  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
   uint64_t i;
   if (!vram__pipe_keeps_outputs(p))
     return;
@@ -52390,7 +55326,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__slots_release(s, m->in, p->stage[k].nin);
     }
   }
-  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
   s->r->autocast_cache_bytes = p->autocast;
@@ -52426,10 +55362,15 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   s->r->inputs_bytes += p->target;
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
-  n = vram__pipe_last(p)->nout;
+  n = vram__pipe_kept(p);
   for (k = 0; k < n * p->microbatches && !s->failed; k++) {
-    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
-                                 VRAM_CATEGORY_OTHER);
+    const vram__pipe_stage *last = vram__pipe_last(p);
+    const uint64_t which = k % n;
+    p->chunk[k] =
+        vram__pipe_put(s,
+                       vram__handover_bytes(which < last->nout ? last->out + which
+                                                               : last->in + (which - last->nout)),
+                       VRAM_CATEGORY_OTHER);
     if (s->replay && p->blocks && p->chunk[k])
       vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
   }
@@ -52438,7 +55379,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
 /* ---- setting it up */
 
 VRAM__FN int vram__pipe_is(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->pp > 1;
+  return o && o->parallel && (o->parallel->pp > 1 || o->parallel->is_pipeline);
 }
 
 /* Storages that live at once beside those of one microbatch, at most. */
@@ -52501,6 +55442,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -52527,7 +55470,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     }
   }
   if (vram__pipe_keeps_outputs(p)) {
-    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
     if (!p->chunk)
       return VRAM_ERR_MEMORY;
@@ -52555,6 +55498,11 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (p->wrapper == VRAM_WRAPPER_FSDP2)
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *
+                                                                         (uint64_t)VRAM__PARTS *
+                                                                         sizeof(vram__fsdp_hook)));
   n = vram__sum_or_overflow(
       n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
                                    (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));
@@ -52746,8 +55694,8 @@ static void vram__ds_take(vram__step *s) {
   d->member = d->by_leaf + s->g->nparam;
   d->norms = d->member + s->g->nparam;
   d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
-  d->ranks = o->dp;
-  d->rank = vram_parallel_place_of(o).dp;
+  d->ranks = vram__wrapper_ranks(o);
+  d->rank = vram__wrapper_rank(o);
   d->dtype = s->dtype;
   d->overlap = o->overlap_comm;
   d->contiguous = o->contiguous_gradients || o->offload_optimizer;
@@ -54158,8 +57106,8 @@ static void vram__ds3_take(vram__step *s) {
   uint32_t leaf = 0;
   vram__ds3_arrays(s);
   d->ds.stage = 3;
-  d->ds.ranks = o->dp;
-  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.ranks = vram__wrapper_ranks(o);
+  d->ds.rank = vram__wrapper_rank(o);
   d->ds.dtype = s->dtype;
   d->ds.overlap = o->overlap_comm;
   d->ds.contiguous = o->contiguous_gradients;
@@ -54511,7 +57459,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
   };
   if (!p)
     return sum;
-  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[0] = p->copies, size[1] = p->wrapper ? vram__wrapper_ranks(p) : 1, size[2] = p->tp;
   size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
   for (i = 0; i < 6; i++) {
     used += size[i] > 1;
@@ -54646,7 +57594,7 @@ typedef enum vram__differ {
 } vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+  return vram__wrapper_ranks(p) < 2                                         ? VRAM__ALL_EQUAL
          : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
          : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
          : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
@@ -54656,16 +57604,22 @@ static vram__differ vram__wrapper_differs(const vram_parallel *p) {
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
   if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
-    n += vram__partition_room(g, p->dp);
+    n += vram__partition_room(g, vram__wrapper_ranks(p));
   return n;
 }
 
-/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
-   first cp's rank dp. */
-static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+/* The rank at the place of p->rank that is the wrapper's rank `shard` in the first copy. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t shard) {
   const vram_parallel_place at = vram_parallel_place_of(p);
-  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
-  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+  const uint32_t tp = p->tp ? p->tp : 1;
+  return at.pp * ((p->copies ? p->copies : 1) * vram__wrapper_ranks(p) * tp) + shard * tp + at.tp;
+}
+
+/* Of the wrapper's ranks each cp-th is at the place along cp that p->rank has: the first of them
+   from `from` on. */
+static uint32_t vram__shard_at_place(const vram_parallel *p, uint32_t from) {
+  const uint32_t cp = p->cp ? p->cp : 1, place = vram_parallel_place_of(p).cp;
+  return from + (cp + place - from % cp) % cp;
 }
 
 typedef struct vram__class_list {
@@ -54691,7 +57645,7 @@ static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, u
   uint64_t sum = 0;
   for (q = g->param_first; q; q = q->next) {
     const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
-    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t part = vram__div_up_u64(rows, vram__wrapper_ranks(p)), before = part * dp;
     const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
     if (q->kind == VRAM__PARAM)
       sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
@@ -54705,15 +57659,18 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   vram__bounds_of_ranks b;
   const vram_param *q;
   uint32_t i;
-  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), vram__wrapper_ranks(p));
   if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
     for (q = g->param_first; q; q = q->next)
       if (vram__param_is_cut(q))
         vram__boundaries_of(&b, q->d->v[0]);
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
+    const uint32_t first = vram__shard_at_place(p, b.at[i]), cp = p->cp ? p->cp : 1;
+    if (first < end)
+      vram__class_put(list, vram__rank_of_shard(p, first),
+                      vram__rank_of_shard(p, first + (end - 1 - first) / cp * cp),
+                      ((end - 1 - first) / cp + 1) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -54729,9 +57686,9 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
-    vram__partition_sink(heap, p->dp);
+    vram__partition_sink(heap, vram__wrapper_ranks(p));
   }
-  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+  for (i = 0; i < vram__wrapper_ranks(p); i++) /* in order of ranks again */
     while (heap[i].rank != i) {
       t = heap[heap[i].rank];
       heap[heap[i].rank] = heap[i];
@@ -54743,8 +57700,8 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
    how many elements, and how much of that. */
 static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
                                   const vram_param **param, vram__partition *to) {
-  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
-  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  const uint64_t align = 2 * (uint64_t)vram__wrapper_ranks(p); /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? vram__wrapper_ranks(p) : 1;
   uint64_t numel = 0, part, at = 0;
   uint32_t n = 0, first, i;
   const vram_param *q;
@@ -54753,7 +57710,7 @@ static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
       param[n++] = q;
       numel += q->d->numel;
     }
-  part = (numel + align - 1) / align * align / p->dp;
+  part = (numel + align - 1) / align * align / vram__wrapper_ranks(p);
   for (first = 0; first < every && first < n; first++)
     for (i = first; i < n; i += every) {
       const uint64_t end = at + param[i]->d->numel;
@@ -54770,8 +57727,10 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
                                        uint64_t others, vram__class_list *list) {
   const vram_param **param = (const vram_param **)memory;
   vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  const uint32_t ranks = vram__wrapper_ranks(p), cp = p->cp ? p->cp : 1;
+  const uint32_t place = vram_parallel_place_of(p).cp;
   uint32_t i, k, first;
-  for (i = 0; i < p->dp; i++) {
+  for (i = 0; i < ranks; i++) {
     heap[i].elements = heap[i].hash = 0;
     heap[i].rank = i;
   }
@@ -54779,14 +57738,14 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
     vram__partition_place(g, p, param, heap);
   else
     vram__partition_params(g, p, param, heap);
-  for (i = 0; i < p->dp; i++) {
+  for (i = place; i < ranks; i += cp) {
     uint64_t alike = 0;
     uint32_t last = i;
-    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
-      first++;
+    for (first = place; !vram__partitions_alike(heap + first, heap + i);)
+      first += cp;
     if (first < i)
       continue;
-    for (k = i; k < p->dp; k++)
+    for (k = i; k < ranks; k += cp)
       if (vram__partitions_alike(heap + k, heap + i)) {
         alike++;
         last = k;
@@ -54800,7 +57759,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1);
   vram__class_list to;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(g, p))
@@ -54819,17 +57778,18 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   return VRAM_OK;
 }
 
-/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+/* Stages differ, ranks of tensor parallelism where an axis does not divide, and those of a context,
+   whose rounds of attention are of other halves. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   const uint64_t world = vram_parallel_world(p);
-  const uint32_t stages = p->pp ? p->pp : 1;
+  const uint32_t stages = p->pp ? p->pp : 1, cp = p->cp ? p->cp : 1;
   const vram_param *q;
   vram__bounds_of_ranks b;
   vram__class_list to;
-  uint32_t i, stage;
+  uint32_t i, k, stage;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(whole, p))
     return VRAM_ERR_MEMORY;
@@ -54844,11 +57804,12 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
   to.count = 0;
   to.cap = cap;
   for (stage = 0; stage < stages; stage++)
-    for (i = 0; i < b.count; i++) {
-      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-      const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
-    }
+    for (k = 0; k < cp; k++)
+      for (i = 0; i < b.count; i++) {
+        const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+        const uint32_t first = (uint32_t)(world / stages * stage) + k * b.ranks;
+        vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
+      }
   *count = to.count;
   return VRAM_OK;
 }

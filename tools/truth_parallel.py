@@ -162,7 +162,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 CUTS = {
     "tp": ("sp", "loss_parallel"),
     "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
-    "cp": (),
+    "cp": ("rotate_method", "enable_load_balance"),
     "ep": (),
 }
 
@@ -171,9 +171,12 @@ def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
     parts = s.split("+")
-    if s == "hsdp" or (s == "fsdp1" and len(mesh) == 2):
+    if "hsdp" in parts:
+        at = parts.index("hsdp")
+        sizes = mesh[:at] + [f"{mesh[at]}x{mesh[at + 1]}"] + mesh[at + 2 :]
+    elif s == "fsdp1" and len(mesh) == 2:
         sizes = [f"{mesh[0]}x{mesh[1]}"]
-    elif len(parts) == 2:
+    elif len(parts) > 1:
         sizes = mesh
     else:
         sizes = [d["world"]]
@@ -181,8 +184,8 @@ def spec(d):
         o["init"] = "meta"
     if parts[0] == "pp" and d["source"].startswith("lm:"):
         o["loss_fn"] = "loss_fn.flatten"
-        if d["amp"]:
-            o["crossing"] = d["amp"]
+        if d["amp"] or o.get("mp"):
+            o["crossing"] = d["amp"] or o["mp"]
     words = []
     for part, size in zip(parts, sizes):
         cuts = {k for p in parts for k in CUTS.get(p, ())}

@@ -5,13 +5,25 @@
 
 /* Streams, in the order in which PyTorch uses them first: 1 all_gather_copy_in_stream, 2
    all_gather_stream (allocates nothing), 3 reduce_scatter_stream, 4 all_reduce_stream. Where
-   nothing is gathered, those that are left move up. */
+   nothing is gathered, those that are left move up. Further stages of a rank have those that
+   allocate behind them. */
 enum { VRAM__FSDP_GATHER = 1, VRAM__FSDP_REDUCE = 3, VRAM__FSDP_ALL_REDUCE = 4 };
 
 enum { VRAM__FSDP_SHARDED, VRAM__FSDP_POST_FORWARD, VRAM__FSDP_WHOLE }; /* ShardedState */
 enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_POST_BACKWARD };
 
 #define VRAM__FSDP_NONE UINT32_MAX
+
+/* What the wrapper does around units: of a stage of a pipeline it is told, and done by whoever
+   plays the part (parts.c). */
+enum {
+  VRAM__UNIT_FORWARD,      /* FSDPState._pre_forward, */
+  VRAM__UNIT_FORWARD_END,  /* _post_forward, */
+  VRAM__UNIT_FORWARD_OVER, /* and of the root at its end */
+  VRAM__UNIT_BACKWARD,     /* FSDPParamGroup.pre_backward, and of units that are gathered ahead: */
+  VRAM__UNIT_PREFETCH,
+  VRAM__UNIT_BACKWARD_OVER /* _root_post_backward_final_callback */
+};
 
 typedef struct vram__fsdp_param {
   const vram_param *p;
@@ -48,6 +60,8 @@ typedef struct vram__fsdp_group {
   uint8_t ahead;        /* it was gathered before its turn in forward */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
+  uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
+  uint8_t async;        /* it is being gathered by unshard(async_op=True) */
 } vram__fsdp_group;
 
 typedef struct vram__fsdp_hook { /* an output of group's forward pass */
@@ -55,6 +69,10 @@ typedef struct vram__fsdp_hook { /* an output of group's forward pass */
 } vram__fsdp_hook;
 
 typedef struct vram__fsdp {
+  const vram_node *first, *end; /* of the module; NULL: behind the last one */
+  void (*tell)(vram__step *s, uint32_t what, uint32_t k); /* NULL: it is done */
+  uint8_t called; /* the final callback of this backward is queued */
+  uint8_t stream; /* the first of a stage's streams is so much higher */
   vram__fsdp_param *param;
   vram__fsdp_group *group; /* the root, then the units in the order of the model */
   uint32_t *optim;         /* the parameters' numbers in the order of Module.parameters() */
@@ -78,7 +96,9 @@ typedef struct vram__fsdp {
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
 
 static inline uint8_t vram__fsdp_stream(const vram__fsdp *d, uint32_t stream) {
-  return (uint8_t)(d->shards > 1 ? stream : stream - 2);
+  if (d->stream && stream > VRAM__FSDP_GATHER)
+    return (uint8_t)(d->stream + stream - 1); /* no stream for all_gather */
+  return (uint8_t)((d->shards > 1 ? stream : stream - 2) + d->stream);
 }
 
 /* On which stream the sharded gradients are that the optimizer finds. */
@@ -90,7 +110,8 @@ static inline uint8_t vram__fsdp_last_stream(const vram__fsdp *d, vram_dtype sto
 
 /* fsdp_make.c */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o);
-VRAM__FN void vram__fsdp_make(vram__step *s);
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end);
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p);
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o);
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o);
 
@@ -102,11 +123,19 @@ VRAM__FN void vram__fsdp1_pre_backward_of(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp_end(vram__step *s);
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp_zero_grad(vram__step *s);
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s);
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end);
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k);
+VRAM__FN void vram__fsdp_module_end(vram__step *s);
+VRAM__FN void vram__fsdp_module_over(vram__step *s);
 VRAM__FN void vram__fsdp_forward_end(vram__step *s);
+VRAM__FN void vram__fsdp_told_end(vram__step *s);
 VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn);
 VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__fsdp_backward_end(vram__step *s);

@@ -65,7 +65,7 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
       g->numel += f->p->d->numel;
       g->frozen &= f->leaf == VRAM__FSDP_NONE;
     }
-    g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, p->dp) : g->numel;
+    g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, vram__wrapper_ranks(p)) : g->numel;
     g->numel = vram__round_up_u64(g->bare, d->shards);
     g->reshard = k && vram__fsdp1_is_full(s) ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
@@ -88,7 +88,7 @@ static void vram__fsdp1_validate(vram__step *s, const vram__fsdp *d) {
 static uint64_t vram__fsdp1_local(const vram__step *s, const vram__fsdp_param *f) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = d->group[f->group].numel / d->shards;
-  const uint64_t begin = d->shards > 1 ? part * vram_parallel_place_of(s->o->parallel).dp : 0;
+  const uint64_t begin = d->shards > 1 ? part * vram__wrapper_rank(s->o->parallel) : 0;
   const uint64_t from = f->at > begin ? f->at : begin;
   const uint64_t end = f->at + f->p->d->numel, to = end < begin + part ? end : begin + part;
   return to > from ? to - from : 0;
@@ -101,7 +101,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   if (s->nth == 1) {
-    vram__fsdp_make(s);
+    vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
     vram__fsdp1_validate(s, d);
@@ -130,7 +130,7 @@ static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l);
 static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   const uint64_t part = g->numel / d->shards;
-  const uint64_t from = part * vram_parallel_place_of(s->o->parallel).dp;
+  const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
   uint32_t chunk = 0;
@@ -219,7 +219,7 @@ static void vram__fsdp1_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = g->flat = 0;
+    g->gathered = g->grad = g->at = g->passes = g->flat = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp1_stream(s, g);
@@ -636,7 +636,7 @@ static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_opti
       p->sharding == VRAM_SHARDING_HYBRID || p->sharding == VRAM_SHARDING_HYBRID_GRAD_OP;
   if (hybrid != (p->copies > 1))
     return "HYBRID_SHARD goes with copies and shards: fsdp1=COPIESxSHARDS,sharding=HYBRID_SHARD";
-  if (p->dp < 2)
+  if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
   if (p->meta || o->keep_grads)
     return "FullyShardedDataParallel is played without init=meta and kept gradients";

@@ -75,6 +75,8 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -124,8 +126,10 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->cp > 1)
-    return "cp is not played yet";
+  if (o->parallel->cp > 1 && !g->context)
+    return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)
+    return "more than 2^32-1 ranks";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)
