@@ -92,7 +92,7 @@ static void test_wrong(void) {
       {"ddp", VRAM_ERR_SYNTAX, 1, "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp=0", VRAM_ERR_VALUE, 5, "a number of ranks: '0' (expected 1 to 1048576)"},
       {"ddp=1048577", VRAM_ERR_VALUE, 5, "a number of ranks: '1048577' (expected 1 to 1048576)"},
-      {"hsdp=8", VRAM_ERR_VALUE, 6, "ranks of hsdp: '8' (expected COPIESxSHARDS: 2x4)"},
+      {"hsdp=8", VRAM_ERR_VALUE, 6, "ranks of copies and shards: '8' (expected COPIESxSHARDS: 2x4)"},
       {"tp=2+tp=2", VRAM_ERR_VALUE, 6, "a strategy twice 'tp'"},
       {"tp=2,sp", VRAM_ERR_SYNTAX, 6, "an option without a value: 'sp' (expected NAME=VALUE)"},
       {"tp=2,sp=2", VRAM_ERR_VALUE, 9, "sp '2' (expected 0 or 1)"},
