@@ -58,7 +58,8 @@ typedef enum vram_sharding { /* of FullyShardedDataParallel */
                              VRAM_SHARDING_FULL,
                              VRAM_SHARDING_GRAD_OP,
                              VRAM_SHARDING_NONE,
-                             VRAM_SHARDING_HYBRID
+                             VRAM_SHARDING_HYBRID,
+                             VRAM_SHARDING_HYBRID_GRAD_OP
 } vram_sharding;
 
 typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */

@@ -88,6 +88,7 @@ typedef struct vram__leaf {
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go;         /* its gradient went in backward, when its step was made */
+  uint8_t permuted;       /* leaf.views: its gradient is not contiguous */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -320,6 +321,8 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
+  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
+                       added on the stream of this number; 0: they are leaves of their own */
   uint8_t known;    /* `past` is known from a step before */
   uint8_t shared;   /* two gradients lie on one storage */
   uint8_t all_had;  /* every trainable parameter got a gradient, */
