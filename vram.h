@@ -2411,8 +2411,9 @@ VRAM_API vram_rules vram_rules_find(const char *name, uint32_t len);
   X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
   X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
   X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
-  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(all_gather) X(reduce_scatter) \
-  X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) X(custom)
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(from_local) X(all_gather) \
+  X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -3361,7 +3362,8 @@ typedef enum vram_sharding { /* of FullyShardedDataParallel */
                              VRAM_SHARDING_FULL,
                              VRAM_SHARDING_GRAD_OP,
                              VRAM_SHARDING_NONE,
-                             VRAM_SHARDING_HYBRID
+                             VRAM_SHARDING_HYBRID,
+                             VRAM_SHARDING_HYBRID_GRAD_OP
 } vram_sharding;
 
 typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */
@@ -8999,6 +9001,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u      /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
+#define VRAM__DTENSOR 32u       /* value: of a module whose tensors are DTensors */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
@@ -10823,6 +10826,19 @@ static int vram__node_takes(vram_graph *g, const vram_node *n) {
   return 1;
 }
 
+/* What is made of a DTensor is one, up to where it goes to another layout or back to a tensor. */
+static void vram__node_dtensor(vram_node *n) {
+  uint8_t is = n->op == VRAM_OP_from_local;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    is |= n->in[i]->flags & VRAM__DTENSOR;
+  if (n->op == VRAM_OP_linear || n->op == VRAM_OP_all_gather || n->op == VRAM_OP_all_reduce ||
+      n->op == VRAM_OP_reduce_scatter || n->op == VRAM_OP_shard || n->op == VRAM_OP_wait)
+    return;
+  for (i = 0; is && i < n->nout; i++)
+    n->out[i].flags |= VRAM__DTENSOR;
+}
+
 static int vram__node_infer(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (!vram__op_at(n->op)->shape(g, n))
@@ -10832,6 +10848,8 @@ static int vram__node_infer(vram_graph *g, vram_node *n) {
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
+  if (g->is_cut)
+    vram__node_dtensor(n);
   return vram__node_takes(g, n);
 }
 
@@ -14334,6 +14352,7 @@ typedef struct vram__leaf {
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go;         /* its gradient went in backward, when its step was made */
+  uint8_t permuted;       /* leaf.views: its gradient is not contiguous */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -14566,6 +14585,8 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
+  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
+                       added on the stream of this number; 0: they are leaves of their own */
   uint8_t known;    /* `past` is known from a step before */
   uint8_t shared;   /* two gradients lie on one storage */
   uint8_t all_had;  /* every trainable parameter got a gradient, */
@@ -18037,11 +18058,17 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
   const vram__storage *st = vram__slot_at(s, at->st);
+  const int is_view = s->leaf.views && (uintptr_t)at >= (uintptr_t)s->leaf.now &&
+                      (uintptr_t)at < (uintptr_t)(s->leaf.now + s->leaf.parameters);
   vram__tensor sum;
   if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
+  if (is_view)
+    s->stream = s->leaf.views;
   sum = vram__pointwise_empty2(s, *at, *t);
+  if (is_view)
+    s->stream = 0;
   vram__tensor_release(s, *at);
   *at = sum;
 }
@@ -18131,7 +18158,8 @@ static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vra
                                                               vram__tensor *t) {
   const vram__tensor arrived = *t;
   if (t->d && !l->grad.d) {
-    if (!vram__gradient_can_take(s, l, t))
+    l->permuted = !(t->d->flags & VRAM__CONTIG);
+    if (!s->leaf.views && !vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
     else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */
@@ -37684,6 +37712,11 @@ static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
   return vram__collective_ranks(g, n) && vram__shape_same(g, n);
 }
 
+static int vram__shape_from_local(vram_graph *g, vram_node *n) {
+  g->is_cut = 1;
+  return vram__shape_same(g, n);
+}
+
 /* All shards one behind the other; whole: how many there are, where they are not equal. */
 static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -37891,6 +37924,11 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
+}
+
+/* DTensor.from_local of this rank's part. */
+static void vram__backward_from_local(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -38127,6 +38165,7 @@ VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_redu
          0, "ranks!");
 VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
          "ranks!");
+VRAM__OP(from_local, "", 1, 1, from_local, SAME, none, replicate, from_local, none, NONE, 0, 0, "");
 VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,
@@ -40988,14 +41027,21 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* Is what the record gave a DTensor? What a layer gathers goes on as a tensor. */
+static int vram__record_is_dtensor(const vram__grad_fn *f) {
+  if (f->kind == VRAM_OP_all_gather)
+    return VRAM__INT(f->node, gradient, 0) != VRAM__WORD("replicated");
+  if (f->kind == VRAM_OP_replicate)
+    return 1;
+  return f->kind < VRAM_OP_COUNT && f->node && (f->node->out[0].flags & VRAM__DTENSOR);
+}
+
 /* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
 static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
   const vram__tensor *at = vram__edge_end(s, e);
-  uint32_t kind;
   if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
     return;
-  kind = vram__grad_fn_at(s, e.fn)->kind;
-  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+  if (vram__record_is_dtensor(vram__grad_fn_at(s, e.fn)))
     vram__slot_at(s, at->st)->shown = 1;
 }
 
@@ -42991,6 +43037,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       continue;
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
+    if (!p->is_dtensor) /* a module that is not cut keeps it */
+      continue;
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);
@@ -43702,7 +43750,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
-  c->sharded = s->wrapper && s->wrapper->optim_params;
+  c->sharded = s->wrapper && s->o->parallel->wrapper == VRAM_WRAPPER_FSDP2;
   c->step = s;
 }
 
@@ -46072,6 +46120,8 @@ VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
 /* staged.c */
@@ -46119,7 +46169,7 @@ VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* fsdp1.c */
-VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
+VRAM__FN void vram__fsdp1_wrapper(const vram_step_options *o, vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);
@@ -46240,7 +46290,7 @@ static const vram__spec_option vram__spec_options[] = {
 enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
-                                                   "HYBRID_SHARD"};
+                                                   "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
 static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
 static const char *const vram__schedule_names[] = {
 #define VRAM__X(id, text) text,
@@ -46420,8 +46470,8 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
-    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
-      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    if (!vram__spec_one_of(w, vram__sharding_names, 5, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or _HYBRID_SHARD_ZERO2";
     p->sharding = (vram_sharding)which;
     break;
   case VRAM__SPEC_ONE_OF_PREFETCHES:
@@ -46517,11 +46567,13 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
   ++*at;
-  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  size = vram__spec_words(
+      at, *strategy == VRAM__SPEC_HSDP || *strategy == VRAM_WRAPPER_FSDP1 ? "x,+" : ",+");
   shards = size;
-  if (*strategy == VRAM__SPEC_HSDP) {
+  if (*strategy == VRAM__SPEC_HSDP || **at == 'x') {
     if (**at != 'x' || !vram__spec_count(size, VRAM__SPEC_MOST, &a) || !a)
-      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of copies and shards:", size,
+                            "COPIESxSHARDS: 2x4");
     ++*at;
     shards = vram__spec_words(at, ",+");
   }
@@ -47297,6 +47349,8 @@ typedef struct vram__rank_value {
   vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
   vram__span whole_of; /* for the nodes of this module */
+  vram_value *local;   /* as a DTensor, for the nodes of this module */
+  vram__span local_of;
   uint8_t cut;         /* 1 + the axis; 0: all of it */
   uint8_t experts;     /* rows of this rank's experts, from all ranks */
   uint8_t is_sequence; /* a part of the sequence, not of heads or features */
@@ -47331,6 +47385,7 @@ VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const v
                                                 uint32_t style, vram__span *module);
 
 /* cut_output.c */
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module);
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
@@ -47582,7 +47637,7 @@ VRAM__FN int vram__plan_begin(vram__rank_cut *c) {
 /* >>parallel/cut_output    what a module gives is laid out anew where it returns */
 
 /* Is the node one of the module's? */
-static int vram__output_is_inside(const vram_node *n, vram__span module) {
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module) {
   const vram__span name = vram__node_label(n);
   return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
          vram__text_equal(name.text, module.text, module.len);
@@ -47765,7 +47820,8 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
-  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
+  const int is_of_node = c->name.len != 0;
+  const vram__span of = is_of_node ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
@@ -47776,7 +47832,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.nin = 1;
   r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS) && op != VRAM_OP_from_local)
     vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
@@ -47794,7 +47850,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
       return NULL;
   }
   y->line = n->line;
-  y->round = x->node ? x->node->round : NULL;
+  y->round = is_of_node ? n->round : x->node ? x->node->round : NULL;
   return y;
 }
 
@@ -47929,7 +47985,7 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
-/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+/* Does node n read a part of a sequence? */
 static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   uint32_t i;
   for (i = 0; i < n->nin; i++)
@@ -47938,40 +47994,92 @@ static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   return 0;
 }
 
-/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
-   on a part of a sequence. */
-static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
+/* The norm that is written out around node n: lines of one module, a reciprocal root and weights
+   among them. Of no length: there is none. */
+static vram__span vram__rank_norm_around(const vram_node *n) {
   const vram__span label = vram__node_label(n);
-  const vram_node *m;
-  uint32_t module = label.len;
-  int norm = 0, part = 0;
-  while (module && label.text[module - 1] != '.')
-    module--;
-  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
+  const vram_node *m = n, *before;
+  uint32_t len = label.len;
+  int norm = 0, weights = 0;
+  while (len && label.text[len - 1] != '.')
+    len--;
+  for (before = n; len && before && before->round == n->round; before = vram__node_before(m)) {
+    const vram__span other = vram__node_label(before);
+    if (before->op < VRAM_OP_COUNT &&
+        (other.len <= len || !vram__text_equal(other.text, label.text, len)))
+      break;
+    m = before;
+  }
+  for (; len && m && m->round == n->round; m = m->next) {
     const vram__span other = vram__node_label(m);
     if (m->op >= VRAM_OP_COUNT)
       continue;
-    if (m->round != n->round || other.len <= module ||
-        !vram__text_equal(other.text, label.text, module))
+    if (other.len <= len || !vram__text_equal(other.text, label.text, len))
       break;
     norm |= m->op == VRAM_OP_rsqrt;
-    part |= vram__rank_reads_part(c, m);
+    weights |= m->op == VRAM_OP_parameter;
   }
-  return norm && part;
+  return vram__span_of(label.text, label.text + (norm && weights ? len - 1 : 0));
 }
 
-/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
- */
-static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
-  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
-  vram__span module;
-  if (!norm && n->op != VRAM_OP_parameter)
-    return 0;
+/* The SequenceParallel module around node n: a `sequence` line, or a norm that the usual plan
+   takes. Of no length: there is none. */
+static vram__span vram__rank_sequence(const vram__rank_cut *c, const vram_node *n) {
+  vram__span module = vram__span_of("", "");
   if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
-    return 1;
-  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return module;
+  module.len = 0;
+  return c->p->sp && c->p->ep <= 1 && c->is_usual ? vram__rank_norm_around(n) : module;
+}
+
+/* Are these the weights of a norm on a part of the sequence? */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const vram_node *m;
+  vram__span module;
+  if (n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    return c->p->ep <= 1 && ((c->p->sp && c->is_usual && vram__rank_reads_part(c, n)) ||
+                             (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module)));
+  if (n->op != VRAM_OP_parameter)
     return 0;
-  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+  module = vram__rank_sequence(c, n);
+  for (m = vram__node_before(n); module.len && m; m = vram__node_before(m))
+    if (m->op < VRAM_OP_COUNT) {
+      if (!vram__output_is_inside(m, module))
+        break;
+      if (vram__rank_reads_part(c, m))
+        return 1;
+    }
+  return 0;
+}
+
+/* What node n reads of x where a SequenceParallel module is written out around it; NULL: nothing
+   else than it has, or an error. */
+static vram_value *vram__rank_from_local(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own;
+  vram__span module;
+  vram_node *y;
+  if (!v->is_sequence || n->nparam)
+    return NULL;
+  module = vram__rank_sequence(c, n);
+  if (!module.len || (x->node && vram__output_is_inside(x->node, module)))
+    return NULL;
+  if (v->local && v->local_of.len == module.len &&
+      vram__text_equal(v->local_of.text, module.text, module.len))
+    return v->local;
+  own = vram__rank_own(c, n, x);
+  if (!own)
+    return NULL;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  c->name = module;
+  y = vram__rank_collective(c, n, VRAM_OP_from_local, own, ".from_local");
+  v->local = y ? y->out : NULL;
+  v->local_of = module;
+  return v->local;
 }
 
 /* Has n the weights of a node that has a part of them here? */
@@ -47995,10 +48103,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     in[i] = vram__rank_prepared(c, n, n->in[i]);
     if (in[i])
       continue;
-    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
+    sequence |= v->is_sequence;
+    in[i] = c->g->error.code ? NULL : vram__rank_from_local(c, n, n->in[i]);
+    if (!in[i])
+      in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
-    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
@@ -48149,18 +48259,14 @@ static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x) {
   const vram__rank_value *v = c->value + x->index;
-  vram__span module, made;
+  vram__span module;
   const vram__tp_word *w =
       c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
   int8_t said;
   if (!w)
     return NULL;
-  if (x->node) {
-    made = vram__node_label(x->node);
-    if (made.len > module.len && made.text[module.len] == '.' &&
-        vram__text_equal(made.text, module.text, module.len))
-      return NULL; /* the module's own */
-  }
+  if (x->node && vram__output_is_inside(x->node, module))
+    return NULL; /* the module's own */
   said = VRAM__LAYOUT_REPLICATE;
   if (w->input != VRAM__LAYOUT_UNSAID)
     said = w->input;
@@ -48295,16 +48401,14 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
   return y != NULL;
 }
 
-/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
-   not cut. */
-static int vram__rank_untie(vram__rank_cut *c) {
+/* Each module registers a parameter of its own, also where both had one before. */
+static void vram__rank_untie(vram__rank_cut *c) {
   const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
   const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
-  if (!of)
-    return 1;
+  if (!lender)
+    return;
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
-  return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
 static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
@@ -48317,8 +48421,7 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram_
   if (!part)
     return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
   vram__rank_keys(c, n);
-  if (!vram__rank_untie(c))
-    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_untie(c);
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
   vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
@@ -50310,6 +50413,7 @@ typedef struct vram__fsdp_param {
   uint32_t group;              /* 0: the root's */
   vram_dtype dtype;            /* as stored */
   uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  uint64_t at;                 /* where it begins in its group's flat parameter */
   int64_t size[VRAM_MAX_AXES]; /* of the shard without */
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
@@ -50332,7 +50436,10 @@ typedef struct vram__fsdp_group {
   uint64_t grad_bytes;  /* 0: no gradients */
   uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
   uint64_t numel, bare; /* of the flat parameter, with its padding and without */
-  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t flat;        /* slot of its gradient, which is not reduced yet */
+  uint32_t split;       /* the record of its views */
+  uint8_t frozen;       /* all of it is */
+  uint8_t ahead;        /* it was gathered before its turn in forward */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
   uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
@@ -50363,8 +50470,9 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
-  uint8_t flat;  /* FullyShardedDataParallel: one flat parameter for each group */
-  uint32_t late; /* its slot: freed, but another stream used it */
+  uint8_t flat;              /* FullyShardedDataParallel: one flat parameter for each group, */
+  uint8_t ran;               /* whose first forward pass has begun */
+  uint32_t zero, zero_block; /* slot and block of what clip_grad_norm_ keeps */
 } vram__fsdp;
 
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
@@ -50391,7 +50499,9 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
 
 /* fsdp1.c */
 VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g);
-VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp1_post_forward(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_pre_backward_of(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */
@@ -50561,12 +50671,12 @@ VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
   uint32_t i;
-  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
-    return;
   if (d->flat) {
-    vram__fsdp1_reshard(s, g);
+    vram__fsdp1_post_forward(s, g);
     return;
   }
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -50623,7 +50733,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
+  if (g->first == g->end || !s->grad)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -50664,6 +50774,10 @@ static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_take_inputs(s, k);
   vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
+  if (vram__fsdp_of(s)->flat) {
+    vram__fsdp1_pre_forward(s, k);
+    return;
+  }
   vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
 }
@@ -50820,7 +50934,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
   vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
-  vram__fsdp_expect(s, g);
+  if (vram__fsdp_of(s)->flat)
+    vram__fsdp1_pre_backward_of(s, g);
+  else
+    vram__fsdp_expect(s, g);
 }
 
 /* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
@@ -51004,7 +51121,8 @@ VRAM__FN void vram__fsdp_end(vram__step *s) {
   for (k = 0; k < d->ngroup && !s->failed; k++) {
     vram__fsdp_group *g = d->group + k;
     vram__buffer_free(s, &g->reduced);
-    vram__buffer_free(s, &g->gathered);
+    if (!d->flat) /* under no_sync it may stay */
+      vram__buffer_free(s, &g->gathered);
     g->at = g->passes = 0;
   }
   d->norder = 0;
@@ -51050,10 +51168,7 @@ VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
     g->training = VRAM__FSDP_FORWARD;
     vram__fsdp_unshard(s, g);
     vram__fsdp_wait(s, g);
-    if (!d->flat)
-      vram__fsdp_prefetch(s, k, 1);
-    else if (s->o->parallel->forward_prefetch && k && k + 1 < d->ngroup)
-      vram__fsdp_unshard(s, g + 1);
+    vram__fsdp_prefetch(s, k, 1);
     break;
   case VRAM__UNIT_FORWARD_END:
     vram__fsdp_reshard(s, g);
@@ -51451,39 +51566,54 @@ VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_
 
 /* ---- construction */
 
-/* module.to(device): children first, so the root's own come last. */
+/* The whole parameter i, before the first step. */
+static void vram__fsdp_move_param(vram__step *s, vram__fsdp *d, uint32_t i) {
+  const vram__fsdp_param *f = d->param + i;
+  vram__replay *const run = s->replay;
+  if (vram__step_distributes(s))
+    s->replay = NULL; /* what is there is more than this rank's part */
+  d->param[i].whole = vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+  if (run && !s->replay) {
+    s->replay = run;
+    run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+  }
+}
+
+static void vram__fsdp_move_buffer(vram__step *s, vram__owned *o, const vram_param *p) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+  if (s->nth == 1 && s->o->parallel->meta)
+    return; /* they come with to_empty */
+  vram__total_add(o->all + 1, bytes);
+  if (s->replay && s->replay->fresh == 2) {
+    vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+    vram__replay_get(s, bytes, 0);
+  }
+}
+
+/* module.to(device): as the modules are defined. A text has the root's own as torch.nn.Module has
+   what is its own: it moves its children first. */
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
-  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first || s->g->rules;
   const vram_param *p;
   vram__fsdp_owners(s, d, owner);
   for (k = 1; k <= d->ngroup; k++) {
     const uint32_t at = k % d->ngroup;
-    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
-      const vram__fsdp_param *f = d->param + i;
-      vram__replay *const run = s->replay;
-      if (vram__step_distributes(s))
-        s->replay = NULL; /* what is there is more than this rank's part */
-      d->param[i].whole =
-          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
-      if (run && !s->replay) {
-        s->replay = run;
-        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
-      }
-    }
-    for (p = s->g->param_first; p; p = p->next) {
-      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
-      if (s->nth == 1 && s->o->parallel->meta)
-        continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER || !vram__fsdp_has(d, p) ||
-          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
-        continue;
-      vram__total_add(o->all + 1, bytes);
-      if (s->replay && s->replay->fresh == 2) {
-        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
-        vram__replay_get(s, bytes, 0);
-      }
-    }
+    for (i = whole && !named ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++)
+      vram__fsdp_move_param(s, d, i);
+    for (p = named ? NULL : s->g->param_first; p; p = p->next)
+      if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == at)
+        vram__fsdp_move_buffer(s, o, p);
+  }
+  for (p = named ? s->g->param_first : NULL; p; p = p->next) {
+    const uint32_t at = owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index];
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p))
+      vram__fsdp_move_buffer(s, o, p);
+    for (i = whole && p->kind != VRAM__BUFFER ? d->group[at].first : d->group[at].end;
+         i < d->group[at].end; i++)
+      if (d->param[i].p == p)
+        vram__fsdp_move_param(s, d, i);
   }
 }
 
@@ -51653,7 +51783,8 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
     return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
-  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) &&
+      !p->cpu_offload && p->wrapper != VRAM_WRAPPER_FSDP1)
     return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
            "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))
@@ -51688,8 +51819,14 @@ VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w) {
    (torch/distributed/fsdp: _flat_param.py, _runtime_utils.py, to whose functions names here refer).
    Blocks that another stream used come back with the next allocation (record_stream). */
 
-/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has. */
-enum { VRAM__FSDP1_UNSHARD = 1, VRAM__FSDP1_REDUCE = 2, VRAM__FSDP1_PRE_UNSHARD = 3 };
+/* Streams: unshard, post_backward; pre_unshard, which only mixed precision has; all_reduce, of
+   HYBRID_SHARD. */
+enum {
+  VRAM__FSDP1_UNSHARD = 1,
+  VRAM__FSDP1_REDUCE = 2,
+  VRAM__FSDP1_PRE_UNSHARD = 3,
+  VRAM__FSDP1_ALL_REDUCE = 4
+};
 
 static vram_dtype vram__fsdp1_stored(const vram__fsdp *d, const vram__fsdp_group *g) {
   return d->param[g->first].dtype;
@@ -51703,31 +51840,74 @@ static uint64_t vram__fsdp1_shard(const vram__fsdp *d, const vram__fsdp_group *g
   return g->numel / d->shards * vram__dtype_size(vram__fsdp1_stored(d, g));
 }
 
-/* With NO_SHARD, or parameters that are views of the flat one, gradients that zero_grad lets go of
-   come back with the first allocation of the forward pass. */
-static int vram__fsdp1_waits(const vram__step *s) {
-  return s->o->parallel->use_orig_params || s->o->parallel->sharding == VRAM_SHARDING_NONE;
+static vram_dtype vram__fsdp1_own(const vram__fsdp *d, const vram__fsdp_group *g) {
+  return d->mp ? d->mp : vram__fsdp1_stored(d, g);
+}
+
+/* _is_sharded_strategy */
+static int vram__fsdp1_is_sharded(const vram__step *s) {
+  return s->o->parallel->sharding != VRAM_SHARDING_NONE;
+}
+
+/* RESHARD_AFTER_FORWARD_HANDLE_STRATEGIES */
+static int vram__fsdp1_is_full(const vram__step *s) {
+  return s->o->parallel->sharding == VRAM_SHARDING_FULL ||
+         s->o->parallel->sharding == VRAM_SHARDING_HYBRID;
+}
+
+/* Another stream used the block (record_stream): it comes back when the allocator is asked for the
+   next one. */
+static void vram__fsdp1_free_later(vram__step *s, uint32_t *slot) {
+  if (*slot)
+    vram__undone_add(s, *slot);
+  vram__buffer_free(s, slot);
 }
 
 /* FlatParamHandle._init_flat_param_and_metadata: with use_orig_params each parameter begins at 16
-   bytes; the ranks divide the whole. */
+   bytes, and the whole has as many elements for each rank; else only its shards have. */
 static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
-  const int full = s->o->parallel->sharding == VRAM_SHARDING_FULL;
+  const vram_parallel *p = s->o->parallel;
   uint32_t k, i;
-  if (s->o->parallel->sharding == VRAM_SHARDING_NONE)
+  if (p->sharding == VRAM_SHARDING_NONE)
     d->shards = 1;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
+    g->frozen = 1;
     for (i = g->first; i < g->end; i++) {
-      const vram__fsdp_param *f = d->param + i;
-      if (s->o->parallel->use_orig_params)
-        g->numel = vram__round_up_u64(g->numel, 16 / vram__dtype_size(f->dtype));
+      vram__fsdp_param *f = d->param + i;
+      if (p->use_orig_params)
+        g->numel = vram__round_up_u64(g->numel, 16 / vram__fsdp1_item(d, g));
+      f->at = g->numel;
       g->numel += f->p->d->numel;
+      g->frozen &= f->leaf == VRAM__FSDP_NONE;
     }
-    g->bare = g->numel;
-    g->numel = vram__round_up_u64(g->numel, d->shards);
-    g->reshard = k && full ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
+    g->bare = p->use_orig_params ? vram__round_up_u64(g->numel, vram__wrapper_ranks(p)) : g->numel;
+    g->numel = vram__round_up_u64(g->bare, d->shards);
+    g->reshard = k && vram__fsdp1_is_full(s) ? VRAM_RESHARD_ALWAYS : VRAM_RESHARD_NEVER;
   }
+}
+
+/* _validate_tensors_to_flatten */
+static void vram__fsdp1_validate(vram__step *s, const vram__fsdp *d) {
+  uint32_t k, i;
+  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
+    for (i = d->group[k].first + 1; i < d->group[k].end; i++)
+      if ((d->param[i].leaf == VRAM__FSDP_NONE) != (d->param[i - 1].leaf == VRAM__FSDP_NONE)) {
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, d->param[i].p->node,
+                          "Must flatten tensors with uniform requires_grad when "
+                          "use_orig_params=False");
+        return;
+      }
+}
+
+/* Elements of parameter f that lie in this rank's shard. */
+static uint64_t vram__fsdp1_local(const vram__step *s, const vram__fsdp_param *f) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t part = d->group[f->group].numel / d->shards;
+  const uint64_t begin = d->shards > 1 ? part * vram__wrapper_rank(s->o->parallel) : 0;
+  const uint64_t from = f->at > begin ? f->at : begin;
+  const uint64_t end = f->at + f->p->d->numel, to = end < begin + part ? end : begin + part;
+  return to > from ? to - from : 0;
 }
 
 /* ---- construction */
@@ -51740,6 +51920,7 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
     vram__fsdp_make(s, s->g->first, NULL);
     d->flat = 1;
     vram__fsdp1_measure(s, d);
+    vram__fsdp1_validate(s, d);
   }
   s->compute = d->mp;
   o->all[0] = o->all[1] = o->trainable = none;
@@ -51751,7 +51932,8 @@ static void vram__fsdp1_put(vram__step *s, vram__owned *o) {
     if (g->first == g->end)
       continue;
     o->params_bytes += vram__fsdp1_shard(d, g);
-    vram__total_add(&o->trainable, vram__fsdp1_shard(d, g));
+    if (!g->frozen)
+      vram__total_add(&o->trainable, vram__fsdp1_shard(d, g));
     if (s->nth > 1)
       vram__total_add(o->all, vram__fsdp1_shard(d, g));
   }
@@ -51767,12 +51949,40 @@ static void vram__fsdp1_get_shard(vram__step *s, const vram__fsdp_group *g) {
   const uint64_t from = part * vram__wrapper_rank(s->o->parallel);
   const uint64_t mine = from < g->bare ? g->bare - from : 0;
   const uint32_t item = vram__dtype_size(vram__fsdp1_stored(d, g));
-  uint32_t chunk =
-      vram__buffer_new_on(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
+  uint32_t chunk = 0;
+  if (mine)
+    chunk = vram__buffer_new_on(s, (mine < part ? mine : part) * item, VRAM_CATEGORY_PARAMS, 0);
   if (mine >= part)
     return;
   vram__buffer_new_on(s, part * item, VRAM_CATEGORY_PARAMS, 0);
   vram__buffer_free(s, &chunk);
+}
+
+/* Elements between the parameter before i, or the last one, and what is behind. */
+static uint64_t vram__fsdp1_gap(const vram__fsdp *d, const vram__fsdp_group *g, uint32_t i) {
+  const vram__fsdp_param *before = d->param + i - 1;
+  const uint64_t from = i == g->first ? 0 : before->at + before->p->d->numel;
+  return (i < g->end ? d->param[i].at : g->bare) - from;
+}
+
+/* One by one: tensors of padding that the flat one is made of (_construct_padding_tensor). */
+static void vram__fsdp1_pad(vram__step *s, vram__fsdp_group *g, uint32_t i) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t bytes = vram__fsdp1_gap(d, g, i) * vram__dtype_size(vram__fsdp1_stored(d, g));
+  uint32_t *to = i < g->end ? &d->param[i].post : &g->reduced, ones;
+  if (!bytes)
+    return;
+  ones = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  *to = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_TEMPORARIES, 0);
+  vram__buffer_free(s, &ones);
+}
+
+static void vram__fsdp1_unpad(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    vram__buffer_free(s, &d->param[i].post);
+  vram__buffer_free(s, &g->reduced);
 }
 
 /* FullyShardedDataParallel.__init__ of each unit, then of the root: the flat parameter, its shard;
@@ -51781,232 +51991,488 @@ static void vram__fsdp1_construct(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k, i;
   for (k = 1; k <= d->ngroup; k++) {
-    const vram__fsdp_group *g = d->group + k % d->ngroup;
+    vram__fsdp_group *g = d->group + k % d->ngroup;
     uint32_t flat;
     if (g->first == g->end)
       continue;
+    for (i = g->first; i <= g->end; i++)
+      vram__fsdp1_pad(s, g, i);
     flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(vram__fsdp1_stored(d, g)),
                                VRAM_CATEGORY_PARAMS, 0);
+    vram__fsdp1_unpad(s, g);
     if (d->shards > 1) {
       vram__fsdp1_get_shard(s, g);
       vram__buffer_free(s, &flat);
     }
-    for (i = g->end; i-- > g->first;)
-      vram__buffer_free(s, &d->param[i].whole);
+    for (i = g->first; i < g->end; i++) /* parameters that become views go in their order */
+      vram__buffer_free(
+          s, &d->param[s->o->parallel->use_orig_params ? i : g->end - 1 - (i - g->first)].whole);
   }
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
+}
+
+/* The stream of the gradients that the optimizer finds. */
+static uint8_t vram__fsdp1_stream(const vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype made = d->reduce ? d->reduce : vram__fsdp1_own(d, g);
+  if (d->copies > 1 && made != vram__fsdp1_stored(d, g))
+    return VRAM__FSDP1_ALL_REDUCE;
+  return (uint8_t)(vram__fsdp1_is_sharded(s) || made != vram__fsdp1_own(d, g) ||
+                           made != vram__fsdp1_stored(d, g)
+                       ? VRAM__FSDP1_REDUCE
+                       : VRAM__FSDP1_UNSHARD);
 }
 
 static void vram__fsdp1_restore(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  d->nhook = d->norder = d->late = 0;
+  d->nhook = d->norder = 0;
+  if (d->zero)
+    d->zero = vram__buffer_existing(s, 4, VRAM_CATEGORY_OTHER, d->zero_block);
   s->leaf.accumulated = vram__fsdp1_accumulated;
+  s->leaf.views = VRAM__FSDP1_UNSHARD;
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->at = g->passes = 0;
+    g->gathered = g->grad = g->at = g->passes = g->flat = 0;
     if (!g->grad_bytes)
       continue;
-    s->stream = VRAM__FSDP1_REDUCE;
+    s->stream = vram__fsdp1_stream(s, g);
     g->grad = vram__buffer_existing(s, g->grad_bytes, VRAM_CATEGORY_GRADIENTS, g->grad_block);
     s->stream = 0;
   }
 }
 
-/* ---- forward, backward */
+/* ---- forward */
 
-/* FlatParamHandle.unshard: with mixed precision a low-precision shard is gathered. */
+/* FlatParamHandle.unshard: with mixed precision a low-precision shard is gathered, and with
+   NO_SHARD it is what is used. */
 VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
+  const uint64_t bytes = g->numel * vram__fsdp1_item(d, g);
   uint32_t low = 0;
   if (d->mp && d->mp != vram__fsdp1_stored(d, g))
-    low = vram__buffer_new_on(s, g->numel / d->shards * vram__fsdp1_item(d, g),
-                              VRAM_CATEGORY_PARAMS, VRAM__FSDP1_PRE_UNSHARD);
-  if (d->shards > 1)
-    g->gathered = vram__buffer_new_on(s, g->numel * vram__fsdp1_item(d, g), VRAM_CATEGORY_PARAMS,
-                                      VRAM__FSDP1_UNSHARD);
-  vram__buffer_free(s, &low);
+    low = vram__buffer_new_on(s, bytes / d->shards, VRAM_CATEGORY_PARAMS, VRAM__FSDP1_PRE_UNSHARD);
   g->state = VRAM__FSDP_WHOLE;
+  if (!vram__fsdp1_is_sharded(s)) {
+    g->gathered = low;
+    return;
+  }
+  g->gathered = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP1_UNSHARD);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes, d->shards);
+  vram__fsdp1_free_later(s, &low);
 }
 
-VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g) {
-  vram__buffer_free(s, &g->gathered);
-  g->state = VRAM__FSDP_SHARDED;
-}
-
-static void vram__fsdp1_backward_begin(vram__step *s) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k, i;
-  for (k = 0; k < d->ngroup; k++) {
-    vram__fsdp_group *g = d->group + k;
-    for (i = g->first, g->left = 0; i < g->end; i++)
-      g->left += s->leaf.at[d->param[i].leaf].deps != 0;
+/* _reshard; a low-precision copy of all always goes. */
+static void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g, int frees) {
+  if (frees || !vram__fsdp1_is_sharded(s)) {
+    vram__fsdp1_free_later(s, &g->gathered);
+    g->state = VRAM__FSDP_SHARDED;
   }
 }
 
-/* The gradients of the group's parameters go; late: with the next allocation. */
-static void vram__fsdp1_let_go(vram__step *s, const vram__fsdp_group *g, int late) {
+VRAM__FN void vram__fsdp1_post_forward(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp1_reshard(s, g, g->reshard == VRAM_RESHARD_ALWAYS);
+}
+
+/* _use_unsharded_views: the parameters of this forward pass are views of the flat one, so that
+   its gradient is made by SplitWithSizesBackward: behind all that came later and before all that
+   was there. A frozen one goes when the gradients of the unit's inputs are there
+   (_post_backward_reshard_only_hook). */
+static void vram__fsdp1_use_views(vram__step *s, uint32_t k) {
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  vram__grad_fn *f;
+  uint32_t i, n = 0;
+  g->split = 0;
+  for (i = 0; i < g->nin && g->frozen; i++)
+    n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
+  if (g->first == g->end || !s->grad || (g->frozen && !n) ||
+      !(f = vram__tape_record_raw(s, VRAM__K_unit, 0, 0, 0)))
+    return;
+  f->aux = k;
+  f->hooked = 1;
+  g->split = vram__grad_fn_index(s, f);
+}
+
+/* The group with parameters behind k, or the number of groups. */
+static uint32_t vram__fsdp1_next(const vram__fsdp *d, uint32_t k) {
+  do
+    k++;
+  while (k < d->ngroup && d->group[k].first == d->group[k].end);
+  return k;
+}
+
+/* _pre_forward_unshard; which unit comes next is known from the first step on. */
+VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  const uint32_t next = vram__fsdp1_next(d, k);
+  if (!g->ahead) {
+    vram__fsdp_unshard(s, g);
+    vram__fsdp1_use_views(s, k);
+  }
+  g->ahead = 0;
+  if (s->o->parallel->forward_prefetch && s->nth > 1 && g->first < g->end && next < d->ngroup) {
+    vram__fsdp_unshard(s, d->group + next);
+    vram__fsdp1_use_views(s, next);
+    d->group[next].ahead = 1;
+  }
+}
+
+/* ---- backward */
+
+/* A gradient of one of the views. */
+static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t leaf = (uint32_t)(l - s->leaf.at);
+  uint32_t i = 0;
+  while (i < d->nparam && d->param[i].leaf != leaf)
+    i++;
+  if (i < d->nparam && d->group[d->param[i].group].split)
+    vram__grad_fn_at(s, d->group[d->param[i].group].split)->flag = 1;
+}
+
+/* The unit's pre-backward hook has run. */
+VRAM__FN void vram__fsdp1_pre_backward_of(vram__step *s, vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++)
+    if (d->param[i].leaf != VRAM__FSDP_NONE)
+      s->leaf.at[d->param[i].leaf].grad_dt = vram__fsdp1_own(d, g);
+  if (g->frozen && g->split)
+    vram__grad_fn_at(s, g->split)->flag = 1;
+}
+
+/* split_with_sizes_backward: zeros for what has no gradient, padding, too. */
+static void vram__fsdp1_zeros(vram__step *s, vram__fsdp_group *g) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  const uint32_t item = vram__fsdp1_item(d, g);
+  uint32_t i;
+  for (i = g->first; i <= g->end; i++) {
+    vram__fsdp_param *f = d->param + i;
+    const uint64_t gap = vram__fsdp1_gap(d, g, i) * item;
+    if (gap)
+      *(i < g->end ? &f->post : &g->reduced) =
+          vram__buffer_new_on(s, gap, VRAM_CATEGORY_TEMPORARIES, VRAM__FSDP1_UNSHARD);
+    if (i < g->end && !f->whole && (f->leaf == VRAM__FSDP_NONE || !s->leaf.at[f->leaf].grad.d))
+      f->shard = vram__buffer_new_on(s, f->p->d->numel * item, VRAM_CATEGORY_TEMPORARIES,
+                                     VRAM__FSDP1_UNSHARD);
+  }
+}
+
+/* The gradient of a view goes; it comes from another stream. */
+static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_param *f) {
+  vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  if (!l || !l->grad.d)
+    return;
+  if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
+    vram__undone_add(s, l->grad.st);
+  vram__tensor_release(s, l->grad);
+  l->grad = vram__tensor_none();
+  l->let_go = f->had = 1;
+}
+
+/* ViewBackward, of the last parameter first: what is not contiguous is copied. */
+static void vram__fsdp1_reshape(vram__step *s, const vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  for (i = g->first; i < g->end; i++) {
-    vram__leaf *l = s->leaf.at + d->param[i].leaf;
-    if (late)
-      d->param[i].post = l->grad.st;
-    else
-      vram__tensor_release(s, l->grad);
-    l->grad = vram__tensor_none();
-    l->let_go = d->param[i].had = 1;
+  for (i = g->end; i-- > g->first;) {
+    vram__fsdp_param *f = d->param + i;
+    const vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    if (!l || !l->grad.d || !l->permuted)
+      continue;
+    f->whole = vram__buffer_new_on(s, f->p->d->numel * vram__fsdp1_item(d, g),
+                                   VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_UNSHARD);
+    vram__fsdp1_let_go(s, f);
   }
-}
-
-static int vram__fsdp1_is_last(const vram__fsdp *d) {
-  uint32_t k = 0;
-  while (k < d->ngroup && !d->group[k].left)
-    k++;
-  return k == d->ngroup;
 }
 
 /* _reduce_grad: the flat gradient, in the dtype of the reduction, becomes a shard. */
-static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype own, uint32_t flat) {
-  vram__fsdp *d = vram__fsdp_of(s);
+static void vram__fsdp1_reduce(vram__step *s, vram__fsdp_group *g, vram_dtype own) {
+  const vram__fsdp *d = vram__fsdp_of(s);
   const vram_dtype stored = vram__fsdp1_stored(d, g), dt = d->reduce ? d->reduce : own;
-  const uint64_t part = g->numel / d->shards;
-  uint32_t cast = 0, low = 0, padded = 0;
+  const uint64_t part = g->numel / d->shards, bytes = g->numel * vram__dtype_size(dt);
+  uint32_t cast = 0, padded = 0, low, grad;
   if (dt != own)
     cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                                VRAM__FSDP1_REDUCE);
   if (g->bare != g->numel)
-    padded = vram__buffer_new_on(s, g->numel * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                                 VRAM__FSDP1_REDUCE);
-  g->grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
-                                VRAM__FSDP1_REDUCE);
+    padded = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_GRADIENTS, VRAM__FSDP1_REDUCE);
+  grad = vram__buffer_new_on(s, part * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                             VRAM__FSDP1_REDUCE);
+  vram__communicate(s, VRAM_COLLECTIVE_REDUCE_SCATTER, bytes, d->shards);
+  if (d->copies > 1)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes / d->shards, d->copies);
   if (dt != stored) {
-    low = g->grad;
-    g->grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
-                                  VRAM__FSDP1_REDUCE);
+    low = grad;
+    grad = vram__buffer_new_on(s, part * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                               d->copies > 1 ? VRAM__FSDP1_ALL_REDUCE : VRAM__FSDP1_REDUCE);
+    if (d->copies > 1)
+      vram__fsdp1_free_later(s, &low);
+    else
+      vram__buffer_free(s, &low);
   }
-  vram__buffer_free(s, &low);
-  vram__buffer_free(s, &padded);
   vram__buffer_free(s, &cast);
-  d->late = flat;
+  vram__buffer_free(s, &padded);
+  g->grad = grad;
 }
 
-/* SplitWithSizesBackward makes the flat gradient, then _post_backward_hook. */
+/* _reduce_grad_no_shard: all_reduce in place. */
+static void vram__fsdp1_reduce_no_shard(vram__step *s, vram__fsdp_group *g, vram_dtype own) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = vram__fsdp1_stored(d, g), dt = d->reduce ? d->reduce : own;
+  uint32_t cast = 0;
+  if (dt != own)
+    cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
+                               VRAM__FSDP1_REDUCE);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, g->bare * vram__dtype_size(dt),
+                    s->o->parallel->dp);
+  g->grad = cast ? cast : g->flat;
+  if (dt != stored) {
+    g->grad = vram__buffer_new_on(s, g->bare * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
+                                  VRAM__FSDP1_REDUCE);
+    vram__buffer_free(s, &cast);
+  }
+  if (g->grad == g->flat)
+    g->flat = 0;
+}
+
+/* _post_backward_hook */
 static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_dtype own = d->mp ? d->mp : vram__fsdp1_stored(d, g);
-  uint32_t flat;
-  vram__buffer_free(s, &d->late);
-  flat = vram__buffer_new_on(s, g->bare * vram__dtype_size(own), VRAM_CATEGORY_GRADIENTS,
-                             VRAM__FSDP1_UNSHARD);
-  vram__fsdp1_let_go(s, g, d->shards == 1 && vram__fsdp1_is_last(d));
+  const vram_dtype own = vram__fsdp1_own(d, g);
   g->training = VRAM__FSDP_POST_BACKWARD;
-  vram__fsdp1_reshard(s, g);
+  vram__fsdp1_reshard(s, g, s->last_batch || vram__fsdp1_is_full(s));
   if (g->before && s->o->parallel->backward_prefetch == VRAM_PREFETCH_POST &&
       d->group[g->before - 1].training == VRAM__FSDP_IDLE)
     vram__fsdp_unshard(s, d->group + g->before - 1);
-  if (d->shards > 1)
-    vram__fsdp1_reduce(s, g, own, flat);
+  if (!s->last_batch || g->frozen)
+    return;
+  if (vram__fsdp1_is_sharded(s))
+    vram__fsdp1_reduce(s, g, own);
   else
-    g->grad = flat; /* all_reduce in place */
+    vram__fsdp1_reduce_no_shard(s, g, own);
   g->grad_bytes = vram__fsdp1_shard(d, g);
+  vram__fsdp1_free_later(s, &g->flat);
 }
 
-/* The last gradient of a flat parameter is there. */
-static void vram__fsdp1_accumulated(vram__step *s, vram__leaf *l) {
+/* SplitWithSizesBackward makes the flat gradient, which is added to one that is there. */
+static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const uint32_t leaf = (uint32_t)(l - s->leaf.at);
-  uint32_t k, i;
-  for (k = 0; k < d->ngroup; k++)
-    for (i = d->group[k].first; i < d->group[k].end; i++)
-      if (d->param[i].leaf == leaf && d->group[k].left && !--d->group[k].left)
-        vram__fsdp1_post_backward(s, d->group + k);
+  vram__fsdp_group *g = d->group + k;
+  uint32_t flat = 0, i;
+  if (!g->frozen) {
+    vram__fsdp1_reshape(s, g);
+    vram__fsdp1_zeros(s, g);
+    flat = vram__buffer_new_on(s, g->bare * vram__fsdp1_item(d, g), VRAM_CATEGORY_GRADIENTS,
+                               VRAM__FSDP1_UNSHARD);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].post);
+      vram__buffer_free(s, &d->param[i].shard);
+    }
+    vram__buffer_free(s, &g->reduced);
+    for (i = g->first; i < g->end; i++) {
+      vram__buffer_free(s, &d->param[i].whole);
+      vram__fsdp1_let_go(s, d->param + i);
+    }
+    if (!g->flat) {
+      g->flat = flat;
+      flat = 0;
+    }
+  }
+  vram__fsdp1_post_backward(s, g);
+  vram__buffer_free(s, &flat);
 }
 
-/* _post_backward_final_callback */
+static void vram__fsdp1_record(vram__step *s, uint32_t fn) {
+  const vram__grad_fn *f = vram__grad_fn_at(s, fn);
+  if (f->kind == VRAM__K_unit)
+    vram__fsdp1_split_backward(s, (uint32_t)f->aux);
+  else
+    vram__fsdp_pre_backward(s, fn);
+}
+
+/* _post_backward_final_callback: what no hook has resharded. */
 VRAM__FN void vram__fsdp1_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
   for (k = 0; k < d->ngroup; k++)
-    vram__fsdp1_reshard(s, d->group + k);
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp1_reshard(s, d->group + k, s->last_batch || vram__fsdp1_is_full(s));
 }
 
-static void vram__fsdp1_optimizing(vram__step *s) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t i;
-  vram__buffer_free(s, &d->late);
-  for (i = 0; i < d->nparam; i++)
-    vram__buffer_free(s, &d->param[i].post);
-}
+/* ---- the optimizer */
 
-/* One flat shard of each group. */
+/* One flat shard of each group, or what of each parameter lies in it. */
 static uint32_t vram__fsdp1_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   vram__fsdp *d = vram__fsdp_of(s);
-  uint32_t k, n = 0;
+  const int orig = s->o->parallel->use_orig_params;
+  uint32_t i, n = 0;
   (void)with_grad;
-  for (k = 0; k < d->ngroup; k++) {
-    const vram__fsdp_group *g = d->group + k;
-    if (g->first == g->end)
+  for (i = 0; i < d->nparam; i++) {
+    vram__fsdp_param *f = d->param + (orig ? d->optim[i] : i);
+    const vram__fsdp_group *g = d->group + f->group;
+    const uint64_t numel = orig ? vram__fsdp1_local(s, f) : g->numel / d->shards;
+    if (f->leaf == VRAM__FSDP_NONE || !numel || (!orig && i != g->first))
       continue;
-    d->param[g->first].size[0] = (int64_t)(g->numel / d->shards);
-    p[n].numel = g->numel / d->shards;
+    vram__memory_zero(p + n, sizeof *p);
+    f->size[0] = (int64_t)numel;
+    p[n].numel = numel;
     p[n].ndim = 1;
-    p[n].size = d->param[g->first].size;
-    p[n].dtype = vram__fsdp1_stored(d, g);
-    p[n++].rank = 0;
+    p[n].size = f->size;
+    p[n].gradient = numel;
+    p[n++].dtype = vram__fsdp1_stored(d, g);
   }
   return n;
 }
 
+/* FullyShardedDataParallel.clip_grad_norm_: a norm in f32 of each gradient, of all of them, and of
+   all ranks; each gradient times a number in its dtype. */
+static void vram__fsdp1_clip(vram__step *s) {
+  vram__optim_param *p;
+  uint32_t i, n, stacked, norm, power, total, sum, inverse, coef, clamped, *norms;
+  const uint64_t used = s->used, room = vram__fsdp_of(s)->nparam + UINT64_C(1);
+  p = (vram__optim_param *)vram__memory_take(s->mem, &s->used, s->cap, room * sizeof *p);
+  norms = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, room * sizeof *norms);
+  if (!p || !norms) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  n = vram__fsdp1_optim_params(s, p, 1);
+  for (i = 0; i < n; i++) {
+    norms[i] = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+    vram__reduction_briefly(s, p[i].numel, p[i].dtype, 4);
+  }
+  stacked = vram__buffer_new(s, UINT64_C(4) * n, VRAM_CATEGORY_TEMPORARIES);
+  for (i = n; i-- > 0;)
+    vram__buffer_free(s, norms + i);
+  norm = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  vram__buffer_free(s, &stacked);
+  power = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, s->o->parallel->dp);
+  total = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  vram__buffer_free(s, &power);
+  sum = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  inverse = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  coef = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  vram__buffer_free(s, &inverse);
+  vram__buffer_free(s, &sum);
+  clamped = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
+  for (i = 0; i < n; i++)
+    if (p[i].dtype != VRAM_F32)
+      vram__buffer_briefly(s, vram__dtype_size(p[i].dtype));
+  vram__buffer_free(s, &norm);
+  vram__buffer_free(s, &coef);
+  vram__buffer_free(s, &clamped);
+  vram__buffer_free(s, &total);
+  s->used = used;
+}
+
+static void vram__fsdp1_optimizing(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  if (!s->o->clip_grad_norm)
+    return;
+  if (!d->zero)
+    d->zero = vram__buffer_new(s, 4, VRAM_CATEGORY_OTHER); /* _zero_scalar */
+  if (vram__fsdp1_is_sharded(s))
+    vram__fsdp1_clip(s);
+}
+
+/* ---- from step to step */
+
 static void vram__fsdp1_forget(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  for (k = 0; k < d->ngroup; k++)
-    vram__buffer_free(s, &d->group[k].grad);
+  for (k = 0; k < d->ngroup; k++) {
+    vram__fsdp_group *g = d->group + k;
+    const uint8_t made = g->grad ? vram__fsdp1_stream(s, g) : 0;
+    if (vram__fsdp1_is_sharded(s) ? d->copies > 1 && made == VRAM__FSDP1_REDUCE
+                                  : made == VRAM__FSDP1_UNSHARD)
+      vram__fsdp1_free_later(s, &g->grad); /* another stream reduced it */
+    else
+      vram__buffer_free(s, &g->grad);
+  }
 }
 
+/* Gradients of parameters that are views of the flat one are let go of before the next forward pass
+   (_reset_flat_param_grad_info_if_needed). */
 static void vram__fsdp1_zero_grad(vram__step *s) {
-  if (!vram__fsdp1_waits(s))
+  if (!s->o->parallel->use_orig_params)
     vram__fsdp1_forget(s);
 }
 
+/* _lazy_init: FlatParamHandle.init_flat_param_attributes makes what is gathered, and frees it. */
+static void vram__fsdp1_init(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !d->ran; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    const int low = d->mp && g->first < g->end && d->mp != vram__fsdp1_stored(d, g);
+    if (g->first == g->end)
+      continue;
+    if (low)
+      vram__buffer_briefly(s, g->numel / d->shards * vram__fsdp1_item(d, g));
+    if (vram__fsdp1_is_sharded(s))
+      vram__buffer_briefly(s, g->numel * vram__fsdp1_item(d, g));
+    if (low && vram__fsdp1_is_sharded(s))
+      vram__buffer_briefly(s, g->numel * vram__dtype_size(vram__fsdp1_stored(d, g)));
+  }
+  d->ran = 1;
+}
+
 static void vram__fsdp1_forward_begin(vram__step *s) {
+  vram__fsdp1_init(s);
   vram__fsdp1_forget(s);
   vram__fsdp_forward_begin(s);
 }
 
-static void vram__fsdp1_optimized(vram__step *s) { s->r->gradients_bytes = s->r->params_bytes; }
+static void vram__fsdp1_lasts(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  if (d->zero)
+    d->zero_block = vram__slot_at(s, d->zero)->block;
+  vram__fsdp_lasts(s);
+}
+
+static void vram__fsdp1_optimized(vram__step *s) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  s->r->gradients_bytes = 0;
+  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
+    s->r->gradients_bytes += d->group[k].grad_bytes;
+  for (k = 0; k < d->nparam && s->o->parallel->use_orig_params; k++)
+    if (d->param[k].leaf != VRAM__FSDP_NONE)
+      s->r->gradients_bytes +=
+          vram__fsdp1_local(s, d->param + k) * vram__dtype_size(d->param[k].dtype);
+}
 
 static const char *vram__fsdp1_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const vram_param *q;
-  if (p->sharding == VRAM_SHARDING_HYBRID)
-    return "FullyShardedDataParallel is not played with HYBRID_SHARD";
+  const int hybrid =
+      p->sharding == VRAM_SHARDING_HYBRID || p->sharding == VRAM_SHARDING_HYBRID_GRAD_OP;
+  if (hybrid != (p->copies > 1))
+    return "HYBRID_SHARD goes with copies and shards: fsdp1=COPIESxSHARDS,sharding=HYBRID_SHARD";
   if (vram__wrapper_ranks(p) < 2)
     return "FullyShardedDataParallel is played on two ranks or more";
-  if (p->meta || o->accumulate > 1 || o->keep_grads || o->clip_grad_norm)
-    return "FullyShardedDataParallel is played without init=meta, accumulation, kept gradients "
-           "and clipping";
-  for (q = g->param_first; q; q = q->next)
-    if (q->kind != VRAM__BUFFER && q->kind != VRAM__PARAM)
-      return "Must flatten tensors with uniform requires_grad when use_orig_params=False";
+  if (p->meta || o->keep_grads)
+    return "FullyShardedDataParallel is played without init=meta and kept gradients";
   return vram__fsdp_refuses(g, o);
 }
 
-VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w) {
+VRAM__FN void vram__fsdp1_wrapper(const vram_step_options *o, vram__wrapper *w) {
+  w->every = 1; /* what waits for another stream at the end of a step (vram__undone_add) */
+  w->clips = o->parallel->sharding != VRAM_SHARDING_NONE;
   w->bytes = vram__fsdp_bytes;
   w->refuses = vram__fsdp1_refuses;
   w->put = vram__fsdp1_put;
   w->construct = vram__fsdp1_construct;
   w->restore = vram__fsdp1_restore;
-  w->lasts = vram__fsdp_lasts;
+  w->lasts = vram__fsdp1_lasts;
   w->zero_grad = vram__fsdp1_zero_grad;
   w->forward_begin = vram__fsdp1_forward_begin;
   w->forward = vram__fsdp_forward;
   w->forward_end = vram__fsdp_forward_end;
-  w->backward_begin = vram__fsdp1_backward_begin;
-  w->record = vram__fsdp_pre_backward;
+  w->record = vram__fsdp1_record;
   w->backward_end = vram__fsdp_backward_end;
   w->optimizing = vram__fsdp1_optimizing;
   w->optim_params = vram__fsdp1_optim_params;
@@ -52043,6 +52509,17 @@ VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes) {
   vram__slot_release(s, vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES));
 }
 
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
 /* One that was there before the step; block: of the replay. */
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat,
                                         uint32_t block) {
@@ -52074,7 +52551,7 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     vram__ds3_hooks(w);
     return 1;
   case VRAM_WRAPPER_FSDP1:
-    vram__fsdp1_wrapper(w);
+    vram__fsdp1_wrapper(o, w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
@@ -55192,7 +55669,6 @@ typedef struct vram__ds_scalars {
 VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel);
-VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
 VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);
@@ -55745,24 +56221,14 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
   }
 }
 
-/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
-VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
-  const int64_t size = (int64_t)numel;
-  vram__tensor x = vram__tensor_none();
-  x.d = vram__dims_in(s, 1, &size, NULL);
-  x.dt = dtype;
-  s->cat = VRAM_CATEGORY_TEMPORARIES;
-  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
-}
-
 /* has_inf_or_nan; its result is j. */
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel) {
   x->each = vram__dtype_size(dtype);
   vram__ds_say(s, x, "ae");
-  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__reduction_briefly(s, numel, dtype, (uint32_t)x->each);
   vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
-  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__reduction_briefly(s, numel, dtype, (uint32_t)x->each);
   vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
 }
 
@@ -55770,7 +56236,7 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
   uint32_t copy = vram__buffer_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
   norm = vram__buffer_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__reduction_briefly(s, numel, VRAM_F64, 8);
   vram__buffer_free(s, &copy);
   return norm;
 }
@@ -55811,7 +56277,7 @@ VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n) {
   uint32_t squares = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &stack);
   vram__ds_say(s, x, "c8");
-  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__reduction_briefly(s, n, VRAM_F64, 8);
   vram__buffer_free(s, &squares);
 }
 
