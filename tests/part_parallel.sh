@@ -42,6 +42,20 @@ refuse_parallel "shape (layers.0.attention.view): [2,128,4,64] is invalid for in
 refuse_parallel "a sequence that the ranks do not divide" tests/golden/parallel/odd.vram --train adamw --parallel tp=4,sp=1
 refuse_parallel "tensor parallelism knows no layer of this model" $resnet --parallel tp=2
 refuse_parallel "several weights in one" tests/golden/parallel/gpt2.vram --train adamw --parallel tp=2
+refuse_parallel "no module of this model has the name 'w9'" $tiny --parallel tp=2,plan=colwise:w9
+refuse_parallel "a layer cut by rows whose input is not cut by columns (layers.0.attention.wo, weight [256,256])" $tiny --parallel tp=2,plan=rowwise:wo
+refuse_parallel "packed_colwise (layers.0.attention.wq, weight [256,256]): a style that is not played" $tiny --parallel tp=2,plan=usual/packed_colwise:wq
+same_rank() { # same_rank MODEL SPEC OPTIONS...: the text of a rank has the rank's step
+  model=$1 spec=$2
+  shift 2
+  ./vram convert "$model" --parallel "$spec" --rank 1 -o build/part/rank.vram || bad "not written: $model $spec"
+  ./vram estimate "$model" --train adamw --parallel "$spec" --rank 1 --json "$@" >build/part/parallel.out
+  ./vram estimate build/part/rank.vram --train adamw --parallel "$spec" --rank 1 --json "$@" | cmp -s - build/part/parallel.out && ok || bad "another step: $model $spec"
+}
+same_rank tests/golden/parallel/hf_gemma.vram tp=2,sp=1 --step first --amp bf16
+same_rank tests/golden/parallel/odd.vram tp=3,loss_parallel=1
+same_rank tests/golden/parallel/oddmoe.vram ep=3 --step second
+same_rank tests/golden/parallel/tiny.vram fsdp2=2+tp=2,sp=1 --step first
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
 refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3

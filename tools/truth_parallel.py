@@ -127,18 +127,22 @@ def export(d, to, truth):
             return p.stderr.strip().split("\n")[-1]
         source = "hf:" + os.path.join(source, "config.json")
         # what was measured: positions are zeros there, as all values, which transformers takes for packed sequences
-        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone
+        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone, and of an encoder with a
+        # decoder the latter has a configuration of its own, whose use_cache nobody switched off
         more = ["--seq", str(d["seq"] or 128), "--packed"]
         with open(source[3:]) as f:
-            more += ["--without", "decoder_input_ids"] if json.load(f).get("is_encoder_decoder") else []
+            if json.load(f).get("is_encoder_decoder"):
+                more += ["--without", "decoder_input_ids", "--set", "use_cache=True"]
     p = subprocess.run(
         [PYTHON, os.path.join(HERE, "export_torch.py"), source, "-o", to, *more], capture_output=True, text=True
     )
     if kind == "hf" and not p.returncode:
-        with open(to) as f:  # what was measured had layers as units, not what transformers keeps whole
-            text = re.sub(r"(?m)^unit .*\n", "", f.read())
+        with open(to) as f:
+            text = f.read()
+        # what was measured had layers as units, not what transformers keeps whole
+        units = " ".join(dict.fromkeys(re.findall(r"(?m)^\w+ (\S*?\.\d+)\.", re.sub(r"(?m)^(?:drop|unit) .*\n", "", text))))
         with open(to, "w") as f:
-            f.write(text)
+            f.write(re.sub(r"(?m)^unit .*\n(?:unit .*\n)*", f"unit {units}\n", text, count=1))
     return p.stderr.strip().split("\n")[-1] if p.returncode else ""
 
 
@@ -159,7 +163,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 
 # options of what cuts the model; the others are the wrapper's
 CUTS = {
-    "tp": ("sp", "loss_parallel"),
+    "tp": ("sp", "loss_parallel", "plan"),
     "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
     "cp": ("rotate_method", "enable_load_balance"),
     "ep": (),
@@ -173,6 +177,8 @@ def spec(d):
     if "hsdp" in parts:
         at = parts.index("hsdp")
         sizes = mesh[:at] + [f"{mesh[at]}x{mesh[at + 1]}"] + mesh[at + 2 :]
+    elif s == "fsdp1" and len(mesh) == 2:
+        sizes = [f"{mesh[0]}x{mesh[1]}"]
     elif len(parts) > 1:
         sizes = mesh
     else:
@@ -286,7 +292,8 @@ def compare(d, text):
         for k in ("requested", "requested_peak"):
             r.figure(f"wrap {k}", o["setup"]["wrap"][k + "_bytes"] + before, d["setup"]["wrap"][k])
     for k in ("local_params_bytes", "gradients_bytes", "optimizer_state_bytes"):
-        if k == "local_params_bytes" and d.get(k, 0) > 4 * d.get("params_elements", 1 << 60):
+        views = d["options"].get("use_orig_params") == "1" or d.get(k, 0) > 4 * d.get("params_elements", 1 << 60)
+        if k == "local_params_bytes" and views:
             continue  # a storage that several parameters are views of was added for each of them
         # all parameters of DeepSpeed lie in one storage, which the data count for each of them; gradients are gone
         if k in d and k in o and d["strategy"] != "none" and d["strategy"][:2] != "ds":

@@ -2,7 +2,7 @@
 #include "parallel/cut.h"
 
 /* Is the node one of the module's? */
-static int vram__output_is_inside(const vram_node *n, vram__span module) {
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module) {
   const vram__span name = vram__node_label(n);
   return name.len >= module.len && (name.len == module.len || name.text[module.len] == '.') &&
          vram__text_equal(name.text, module.text, module.len);

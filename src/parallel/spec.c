@@ -112,7 +112,7 @@ static const vram__spec_option vram__spec_options[] = {
 enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
-                                                   "HYBRID_SHARD"};
+                                                   "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
 static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
 static const char *const vram__schedule_names[] = {
 #define VRAM__X(id, text) text,
@@ -292,8 +292,8 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
-    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
-      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    if (!vram__spec_one_of(w, vram__sharding_names, 5, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or _HYBRID_SHARD_ZERO2";
     p->sharding = (vram_sharding)which;
     break;
   case VRAM__SPEC_ONE_OF_PREFETCHES:
@@ -389,11 +389,13 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
   ++*at;
-  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  size = vram__spec_words(
+      at, *strategy == VRAM__SPEC_HSDP || *strategy == VRAM_WRAPPER_FSDP1 ? "x,+" : ",+");
   shards = size;
-  if (*strategy == VRAM__SPEC_HSDP) {
+  if (*strategy == VRAM__SPEC_HSDP || **at == 'x') {
     if (**at != 'x' || !vram__spec_count(size, VRAM__SPEC_MOST, &a) || !a)
-      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of copies and shards:", size,
+                            "COPIESxSHARDS: 2x4");
     ++*at;
     shards = vram__spec_words(at, ",+");
   }

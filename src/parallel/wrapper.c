@@ -29,6 +29,17 @@ VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes) {
   vram__slot_release(s, vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES));
 }
 
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
 /* One that was there before the step; block: of the replay. */
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat,
                                         uint32_t block) {
@@ -60,7 +71,7 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     vram__ds3_hooks(w);
     return 1;
   case VRAM_WRAPPER_FSDP1:
-    vram__fsdp1_wrapper(w);
+    vram__fsdp1_wrapper(o, w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);

@@ -117,7 +117,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
-  c->sharded = s->wrapper && s->wrapper->optim_params;
+  c->sharded = s->wrapper && s->o->parallel->wrapper == VRAM_WRAPPER_FSDP2;
   c->step = s;
 }
 

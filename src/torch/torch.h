@@ -15,12 +15,12 @@ typedef struct vram__storage {
   uint8_t cat : 4;
   uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
-  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;     /* requires_grad */
-  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13; /* which output of fn */
-  uint32_t block;      /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;    /* requires_grad */
+  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;  /* which output of fn */
+  uint32_t block;     /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
@@ -88,6 +88,7 @@ typedef struct vram__leaf {
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go;         /* its gradient went in backward, when its step was made */
+  uint8_t permuted;       /* leaf.views: its gradient is not contiguous */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -320,6 +321,8 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
+  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
+                       added on the stream of this number; 0: they are leaves of their own */
   uint8_t known;    /* `past` is known from a step before */
   uint8_t shared;   /* two gradients lie on one storage */
   uint8_t all_had;  /* every trainable parameter got a gradient, */
