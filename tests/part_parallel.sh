@@ -66,6 +66,7 @@ refuse_parallel "context parallelism knows no attention in this model" $resnet -
 refuse_parallel "attn_bias is not supported yet" tests/golden/parallel/t5.vram --train adamw --parallel cp=2
 refuse_parallel "Load balancing requires \`is_causal=True\`." tests/golden/parallel/bert.vram --train adamw --parallel cp=2
 refuse_parallel "cp goes with a wrapper, without tp, pp and ep" $tiny --parallel cp=2+tp=2
+refuse_parallel "DeepSpeed inside context_parallel is not played yet" $tiny --amp bf16 --parallel ds2=2+cp=2
 refuse_parallel "rotate_method 'ring' (expected allgather or alltoall)" $tiny --parallel cp=2,rotate_method=ring
 # each rank of a world beside the row of its class
 ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank all --csv >build/part/parallel.out

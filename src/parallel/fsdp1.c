@@ -411,7 +411,7 @@ static void vram__fsdp1_reduce_no_shard(vram__step *s, vram__fsdp_group *g, vram
     cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                                VRAM__FSDP1_REDUCE);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, g->bare * vram__dtype_size(dt),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
   g->grad = cast ? cast : g->flat;
   if (dt != stored) {
     g->grad = vram__buffer_new_on(s, g->bare * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
@@ -534,7 +534,7 @@ static void vram__fsdp1_clip(vram__step *s) {
   norm = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &stacked);
   power = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, vram__wrapper_ranks(s->o->parallel));
   total = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &power);
   sum = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
