@@ -974,6 +974,12 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
       return VRAM_ERR_VALUE;
     }
   }
+  if (vram__pipe_keeps_outputs(p) && vram__pipe_kept_inputs(p) && vram__pipe_splits(p)) {
+    s->problem =
+        "return_outputs of a last stage that tensor parallelism has cut, with a schedule that "
+        "splits backward: what was saved stays with the outputs, which is not played";
+    return VRAM_ERR_UNSUPPORTED;
+  }
   if (vram__pipe_keeps_outputs(p)) {
     n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
