@@ -181,7 +181,8 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
    torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
    are cut along the sequence, and attention is that of a ring, as context_parallel has both.
    `local` lies in the caller's memory and points into the whole graph, which must outlive it.
-   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   Nothing is NULL but err.
+     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
