@@ -145,12 +145,12 @@ VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
   uint32_t i;
-  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
-    return;
   if (d->flat) {
-    vram__fsdp1_reshard(s, g);
+    vram__fsdp1_post_forward(s, g);
     return;
   }
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -207,7 +207,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
+  if (g->first == g->end || !s->grad)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -248,6 +248,10 @@ static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp_take_inputs(s, k);
   vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
+  if (vram__fsdp_of(s)->flat) {
+    vram__fsdp1_pre_forward(s, k);
+    return;
+  }
   vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
 }
@@ -404,7 +408,10 @@ static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
   vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
-  vram__fsdp_expect(s, g);
+  if (vram__fsdp_of(s)->flat)
+    vram__fsdp1_pre_backward_of(s, g);
+  else
+    vram__fsdp_expect(s, g);
 }
 
 /* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
@@ -588,7 +595,8 @@ VRAM__FN void vram__fsdp_end(vram__step *s) {
   for (k = 0; k < d->ngroup && !s->failed; k++) {
     vram__fsdp_group *g = d->group + k;
     vram__buffer_free(s, &g->reduced);
-    vram__buffer_free(s, &g->gathered);
+    if (!d->flat) /* under no_sync it may stay */
+      vram__buffer_free(s, &g->gathered);
     g->at = g->passes = 0;
   }
   d->norder = 0;
@@ -634,10 +642,7 @@ VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
     g->training = VRAM__FSDP_FORWARD;
     vram__fsdp_unshard(s, g);
     vram__fsdp_wait(s, g);
-    if (!d->flat)
-      vram__fsdp_prefetch(s, k, 1);
-    else if (s->o->parallel->forward_prefetch && k && k + 1 < d->ngroup)
-      vram__fsdp_unshard(s, g + 1);
+    vram__fsdp_prefetch(s, k, 1);
     break;
   case VRAM__UNIT_FORWARD_END:
     vram__fsdp_reshard(s, g);

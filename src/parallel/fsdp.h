@@ -31,6 +31,7 @@ typedef struct vram__fsdp_param {
   uint32_t group;              /* 0: the root's */
   vram_dtype dtype;            /* as stored */
   uint64_t padded, local;      /* elements of this rank's shard with its padding, without */
+  uint64_t at;                 /* where it begins in its group's flat parameter */
   int64_t size[VRAM_MAX_AXES]; /* of the shard without */
   uint32_t whole, post;        /* slots: gathered; the shard that is kept after forward */
   uint32_t shard;              /* slot, in the first step */
@@ -53,7 +54,10 @@ typedef struct vram__fsdp_group {
   uint64_t grad_bytes;  /* 0: no gradients */
   uint32_t reduced;     /* slot: what all_reduce worked on, until backward is through */
   uint64_t numel, bare; /* of the flat parameter, with its padding and without */
-  uint32_t left;        /* gradients of it that are still to come */
+  uint32_t flat;        /* slot of its gradient, which is not reduced yet */
+  uint32_t split;       /* the record of its views */
+  uint8_t frozen;       /* all of it is */
+  uint8_t ahead;        /* it was gathered before its turn in forward */
   uint32_t before;      /* the group before it in the order of the forward pass, + 1 */
   uint32_t at;          /* in the order of the forward pass, + 1; 0: it did not run */
   uint32_t passes;      /* forward passes whose backward has not begun (_post_forward_indices) */
@@ -84,8 +88,9 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
-  uint8_t flat;  /* FullyShardedDataParallel: one flat parameter for each group */
-  uint32_t late; /* its slot: freed, but another stream used it */
+  uint8_t flat;              /* FullyShardedDataParallel: one flat parameter for each group, */
+  uint8_t ran;               /* whose first forward pass has begun */
+  uint32_t zero, zero_block; /* slot and block of what clip_grad_norm_ keeps */
 } vram__fsdp;
 
 static inline vram__fsdp *vram__fsdp_of(const vram__step *s) { return (vram__fsdp *)s->wrapped; }
@@ -112,7 +117,9 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
 
 /* fsdp1.c */
 VRAM__FN void vram__fsdp1_unshard(vram__step *s, vram__fsdp_group *g);
-VRAM__FN void vram__fsdp1_reshard(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k);
+VRAM__FN void vram__fsdp1_post_forward(vram__step *s, vram__fsdp_group *g);
+VRAM__FN void vram__fsdp1_pre_backward_of(vram__step *s, vram__fsdp_group *g);
 VRAM__FN void vram__fsdp1_end(vram__step *s);
 
 /* fsdp.c */

@@ -92,7 +92,7 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
@@ -230,7 +230,7 @@ VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_
   vram__memory_zero(d, sizeof *d);
   d->first = first;
   d->end = end;
-  d->shards = p->dp ? p->dp : 1;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
@@ -268,39 +268,59 @@ VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_
 
 /* ---- construction */
 
-/* module.to(device): children first, so the root's own come last. */
+/* The whole parameter i, before the first step. */
+static void vram__fsdp_move_param(vram__step *s, vram__fsdp *d, uint32_t i) {
+  const vram__fsdp_param *f = d->param + i;
+  const uint64_t padding = f->p->is_dtensor ? vram__param_padding(f->p) : 0; /* of tp's part */
+  vram__replay *const run = s->replay;
+  if (vram__step_distributes(s))
+    s->replay = NULL; /* what is there is more than this rank's part */
+  d->param[i].whole =
+      vram__leaf_existing_gradient(
+          s, padding ? vram__dims_2d(s, 1, (int64_t)(f->p->d->numel + padding)) : f->p->d, f->dtype,
+          VRAM_CATEGORY_PARAMS)
+          .st;
+  if (run && !s->replay) {
+    s->replay = run;
+    run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+  }
+}
+
+static void vram__fsdp_move_buffer(vram__step *s, vram__owned *o, const vram_param *p) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+  if (s->nth == 1 && s->o->parallel->meta)
+    return; /* they come with to_empty */
+  vram__total_add(o->all + 1, bytes);
+  if (s->replay && s->replay->fresh == 2) {
+    vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+    vram__replay_get(s, bytes, 0);
+  }
+}
+
+/* module.to(device): as the modules are defined. A text has the root's own as torch.nn.Module has
+   what is its own: it moves its children first. */
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
-  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first || s->g->rules;
   const vram_param *p;
   vram__fsdp_owners(s, d, owner);
   for (k = 1; k <= d->ngroup; k++) {
     const uint32_t at = k % d->ngroup;
-    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
-      const vram__fsdp_param *f = d->param + i;
-      vram__replay *const run = s->replay;
-      if (vram__step_distributes(s))
-        s->replay = NULL; /* what is there is more than this rank's part */
-      d->param[i].whole =
-          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
-      if (run && !s->replay) {
-        s->replay = run;
-        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
-      }
-    }
-    for (p = s->g->param_first; p; p = p->next) {
-      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
-      if (s->nth == 1 && s->o->parallel->meta)
-        continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER || !vram__fsdp_has(d, p) ||
-          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
-        continue;
-      vram__total_add(o->all + 1, bytes);
-      if (s->replay && s->replay->fresh == 2) {
-        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
-        vram__replay_get(s, bytes, 0);
-      }
-    }
+    for (i = whole && !named ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++)
+      vram__fsdp_move_param(s, d, i);
+    for (p = named ? NULL : s->g->param_first; p; p = p->next)
+      if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == at)
+        vram__fsdp_move_buffer(s, o, p);
+  }
+  for (p = named ? s->g->param_first : NULL; p; p = p->next) {
+    const uint32_t at = owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index];
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p))
+      vram__fsdp_move_buffer(s, o, p);
+    for (i = whole && p->kind != VRAM__BUFFER ? d->group[at].first : d->group[at].end;
+         i < d->group[at].end; i++)
+      if (d->param[i].p == p)
+        vram__fsdp_move_param(s, d, i);
   }
 }
 
@@ -459,7 +479,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
@@ -470,7 +490,8 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
     return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
-  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) &&
+      !p->cpu_offload && p->wrapper != VRAM_WRAPPER_FSDP1)
     return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
            "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))

@@ -7,6 +7,8 @@ VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
 /* staged.c */
@@ -54,7 +56,7 @@ VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* fsdp1.c */
-VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
+VRAM__FN void vram__fsdp1_wrapper(const vram_step_options *o, vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);

@@ -112,6 +112,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       continue;
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
+    if (!p->is_dtensor) /* a module that is not cut keeps it */
+      continue;
     vram__bytes_shrink(s, vram__distribute_whole(p, vram__param_dtype(s, p)), VRAM_CATEGORY_PARAMS);
     if (s->replay && !s->replay->taping) {
       vram__replay_put(s->replay, s->replay->gradient[p->index]);

@@ -40,8 +40,11 @@ VRAM__FN void vram__zero_grad_last(vram__step *s) {
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
-  if (!s->train || s->o->first_step)
+  if (!s->train || s->o->first_step) {
+    if (s->g->context)
+      vram__context_inputs(s);
     return;
+  }
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
@@ -70,6 +73,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
+  if (s->g->context)
+    vram__context_inputs(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
 }
@@ -112,7 +117,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
-  c->sharded = s->wrapper && s->wrapper->optim_params;
+  c->sharded = s->wrapper && s->o->parallel->wrapper == VRAM_WRAPPER_FSDP2;
   c->step = s;
 }
 
