@@ -120,7 +120,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->used = 0;
+      f->used = f->reduced = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -134,8 +134,12 @@ static void vram__ds_take(vram__step *s) {
 /* Behind the constructor and before each later step. */
 static void vram__ds_begin(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    d->param[i].zeros = 0;
   d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
   d->ready = 0;
+  d->batches = 0;
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;

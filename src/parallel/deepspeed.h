@@ -11,6 +11,8 @@ typedef struct vram__ds_param {
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
   uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
+  uint8_t reduced;    /* its gradient has been reduced in this backward */
+  uint32_t zeros;     /* slot: what stands for the gradient that no backward has made */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -36,6 +38,7 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
+  uint32_t batches;       /* micro-batches of this step that have been reduced */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
   uint32_t nmember;

@@ -15,7 +15,8 @@ static uint32_t vram__ds3_calls_room(const vram_graph *g) {
 
 static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t each = sizeof(vram__ds_param) + sizeof(vram__ds3_param) +
-                        sizeof(vram__ds3_gather) + sizeof(int64_t) + 5 * sizeof(uint32_t);
+                        sizeof(vram__ds3_gather) + sizeof(vram__ds3_module) + sizeof(int64_t) +
+                        5 * sizeof(uint32_t);
   const uint64_t again = o->ncheckpoint ? 2 : 1;
   return sizeof(vram__ds3) + (uint64_t)g->nparam * each + 128 +
          vram__ds3_calls_room(g) * again * (sizeof(vram__ds3_call) + sizeof(vram_node *));
@@ -46,7 +47,8 @@ static void vram__ds3_arrays(vram__step *s) {
   d->at = (vram__ds3_param *)(void *)(d->ds.param + n);
   d->call = (vram__ds3_call *)(void *)(d->at + n);
   d->active = (const vram_node **)(void *)(d->call + d->call_room);
-  d->gather = (vram__ds3_gather *)(void *)(d->active + d->active_room);
+  d->module = (vram__ds3_module *)(void *)(d->active + d->active_room);
+  d->gather = (vram__ds3_gather *)(void *)(d->module + n);
   d->by_index = (uint32_t *)(void *)(d->gather + n);
   d->list = d->by_index + n;
   d->ds.by_leaf = d->list + n;
@@ -71,7 +73,6 @@ static void vram__ds3_take_param(vram__ds3 *d, const vram_param *p, uint32_t *le
   begin = x->part * d->ds.rank < f->numel ? x->part * d->ds.rank : f->numel;
   x->real = f->numel - begin < x->part ? f->numel - begin : x->part;
   x->persists = f->numel <= threshold;
-  x->value = p->is_value;
   d->by_index[p->index] = d->ds.nparam++;
 }
 
@@ -111,6 +112,7 @@ static void vram__ds3_take(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind != VRAM__BUFFER)
       vram__ds3_take_param(d, p, &leaf, o->stage3_param_persistence_threshold);
+  vram__ds3_take_modules(s);
   vram__ds3_groups(d, o->sub_group_size ? o->sub_group_size : 1);
 }
 
@@ -293,7 +295,10 @@ static void vram__ds3_lasts(vram__step *s) {
 
 /* ---- a step */
 
-static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
+static void vram__ds3_forward_end(vram__step *s) {
+  vram__ds3_modules_end(s, NULL);
+  vram__ds3_of(s)->last = NULL;
+}
 
 /* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
 static void vram__ds3_backward(vram__step *s, vram__tensor loss) {

@@ -131,6 +131,10 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
   const uint32_t each = vram__dtype_size(d->dtype);
   uint32_t flat = 0, single, i;
+  vram__ds_param *only = NULL; /* a single gradient, of zeros */
+  for (i = 0; i < d->nparam && d->nlist == 1; i++)
+    if (d->param[i].zeros)
+      only = d->param + i;
   if (d->nlist > 1)
     flat = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
   single = flat;
@@ -138,14 +142,19 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
     single = vram__buffer_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
     vram__buffer_free(s, &flat);
   }
-  if (single || !d->grads) {
+  if (!single && only) {
+    single = only->zeros;
+    only->zeros = 0;
+  } else if (single || !d->grads) {
     vram__buffer_free(s, &d->grads);
   } else { /* it is the gradients themselves */
     single = d->grads;
     d->grads = 0;
   }
-  for (i = 0; i < d->nparam; i++)
+  for (i = 0; i < d->nparam; i++) {
     vram__ds_let_go(s, d->param + i);
+    vram__buffer_free(s, &d->param[i].zeros);
+  }
   vram__buffer_free(s, &d->pad);
   return single;
 }

@@ -156,6 +156,7 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
@@ -169,6 +170,22 @@ VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
   vram__ds_setup_buckets(s);
   if (d->stage == 2 || (d->overlap && s->last_batch))
     vram__ds_reduce(s, f);
+}
+
+/* get_all_grad_tensors: zeros for each parameter of the partition that has no gradient. What a
+   later micro-batch makes of them goes when they are added up; it is noted in d->norms. */
+static void vram__ds_make_zeros(vram__step *s, int later) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    d->norms[i] = 0;
+    if (f->mine && !f->reduced) {
+      uint32_t *slot = later ? d->norms + i : &f->zeros;
+      *slot = vram__buffer_new(s, f->numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+    }
+    f->reduced = 0;
+  }
 }
 
 /* averaged_gradients: views of the gradients of the partition, zeros behind them. */
@@ -192,6 +209,8 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
     if (s->leaf.at[d->param[i].leaf].grad.d)
       vram__ds_reduce(s, d->param + i);
   vram__ds_reduce_bucket(s);
+  if (!d->offload)
+    vram__ds_make_zeros(s, d->batches++ != 0);
   if (s->last_batch && !d->offload)
     vram__ds_gradients_list(s);
   for (i = 0; i < 2; i++) {
@@ -206,6 +225,8 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   else
     vram__buffer_free(s, &d->grads_in);
   d->grads_in = 0;
+  for (i = 0; i < d->nparam && !d->offload; i++)
+    vram__buffer_free(s, d->norms + i);
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);
