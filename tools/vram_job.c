@@ -474,7 +474,10 @@ void job_mode(const job *j, char *to, size_t cap) {
   char count[16] = "", segments[16] = "", epoch[120] = "";
   const vram_dtype own = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
   const int deepspeed = o->parallel && o->parallel->wrapper >= VRAM_WRAPPER_DS1;
-  const vram_dtype d = deepspeed && o->parallel->bf16 ? VRAM_BF16 : own; /* its engine casts */
+  const vram_dtype d = !deepspeed          ? own /* its engine casts */
+                       : o->parallel->fp16 ? VRAM_F16
+                       : o->parallel->bf16 ? VRAM_BF16
+                                           : own;
   const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
     snprintf(count, sizeof count, "%" PRIu32, o->accumulate);

@@ -46,12 +46,11 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
              : NULL;
 }
 
-static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
-
-/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
-static void vram__ds_options(vram__step *s) {
-  if (vram__ds_is_bf16(s))
-    s->dtype = s->loaded = VRAM_BF16;
+/* _configure_distributed_model: parameters become bf16 or fp16, buffers stay as they are. */
+VRAM__FN void vram__ds_options(vram__step *s) {
+  const vram_parallel *o = s->o->parallel;
+  if (o->bf16 || o->fp16)
+    s->dtype = s->loaded = o->fp16 ? VRAM_F16 : VRAM_BF16;
 }
 
 /* The module is on the host until the engine moves it. */

@@ -59,6 +59,7 @@ VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
 VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__ds_options(vram__step *s);
 VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
 VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);
 

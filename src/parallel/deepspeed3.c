@@ -32,8 +32,7 @@ static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_option
 }
 
 static void vram__ds3_options(vram__step *s) {
-  if (s->o->parallel->bf16)
-    s->dtype = s->loaded = VRAM_BF16;
+  vram__ds_options(s);
   s->zero3_linear = 1; /* memory_efficient_linear */
 }
 

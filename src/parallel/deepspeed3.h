@@ -4,15 +4,16 @@
 
 /* What is known of a parameter beside ds.param[] of the same number (its ds_id). */
 typedef struct vram__ds3_param {
-  uint64_t part;   /* elements of a rank's shard, */
-  uint64_t real;   /* and of this rank's without padding */
-  uint32_t whole;  /* slot: gathered; 0: only the shard is there */
-  uint32_t block;  /* of the replay: whole, between two steps */
-  uint32_t gather; /* + 1: which all_gather is to be waited for; 0: none */
-  uint32_t active; /* modules that run and need it: ds_active_sub_modules */
-  uint32_t group;  /* of the optimizer */
-  int64_t recent;  /* __most_recent_step_id_param_fetched_for */
-  uint32_t next;   /* of a module with `parameter` lines: its next one; VRAM__DS_NONE: none */
+  uint64_t part;         /* elements of a rank's shard, */
+  uint64_t real;         /* and of this rank's without padding */
+  uint32_t whole;        /* slot: gathered; 0: only the shard is there */
+  uint32_t block;        /* of the replay: whole, between two steps */
+  uint32_t gather;       /* + 1: which all_gather is to be waited for; 0: none */
+  uint32_t active;       /* modules that run and need it: ds_active_sub_modules */
+  uint32_t group;        /* of the optimizer */
+  const vram_node *user; /* the last node that has it */
+  int64_t recent;        /* __most_recent_step_id_param_fetched_for */
+  uint32_t next;         /* of a module with `parameter` lines: its next one; VRAM__DS_NONE: none */
   uint8_t available, persists, listed;
   uint8_t stream; /* on which it was gathered */
 } vram__ds3_param;

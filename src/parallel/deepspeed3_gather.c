@@ -353,6 +353,14 @@ VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn) {
   vram__ds3_backward_began(s, f->node);
 }
 
+/* A module that is called again sets ds_grads_remaining back: of its calls only the last one's end
+   shows in backward. One that is recomputed is called once more before each. */
+static int vram__ds3_is_called_again(const vram__ds3 *d, const vram__grad_fn *f) {
+  const uint32_t k = vram__ds3_next(d, f->node, 0);
+  const vram_node *last = k == VRAM__DS_NONE ? f->node : d->at[k].user;
+  return last != f->node && last->op == f->node->op && !f->frame;
+}
+
 /* post_sub_module_backward_function: the gradient of the module's input is there, if it wants one.
    Where an op is several records, that shows when the next module begins. */
 VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
@@ -364,7 +372,7 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
     leaves += edge[i].fn >> 31;
     others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
-  if (f->hooked & VRAM__DS3_HOOK_NODE) {
+  if ((f->hooked & VRAM__DS3_HOOK_NODE) && !vram__ds3_is_called_again(d, f)) {
     if (leaves && others)
       vram__ds3_post_backward(s, f->node);
     else if (others)

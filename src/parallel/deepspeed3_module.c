@@ -50,6 +50,10 @@ VRAM__FN void vram__ds3_take_modules(vram__step *s) {
   const vram_node *n;
   uint32_t k, i;
   d->nmodule = 0;
+  for (n = s->g->first; n; n = n->next)
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && n->param[i]->kind != VRAM__BUFFER)
+        d->at[d->by_index[n->param[i]->index]].user = n;
   for (k = 0; k < d->ds.nparam; k++) {
     d->at[k].next = VRAM__DS_NONE;
     if (d->ds.param[k].p->is_value)

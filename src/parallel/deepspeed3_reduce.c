@@ -226,6 +226,32 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
   }
 }
 
+/* has_overflow, with fp16: isinf(), which is abs() == inf, and isnan() of all gradients */
+static void vram__ds3_check_overflow(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t part = d->ds.offload ? 0 : d->groups_part;
+  const uint8_t stream = s->stream;
+  vram__ds_scalars x;
+  uint32_t i, whole, is;
+  vram__memory_zero(&x, sizeof x);
+  if (d->ds.dtype != VRAM_F16)
+    return;
+  s->stream = d->ds.overlap ? 3 : 0;
+  for (i = 0; i < 2 && part; i++) {
+    whole = i ? 0 : vram__buffer_new(s, part * 2, VRAM_CATEGORY_TEMPORARIES);
+    is = vram__buffer_new(s, part, VRAM_CATEGORY_TEMPORARIES);
+    vram__buffer_free(s, &whole);
+    vram__ds_say(s, &x, "a1");
+    vram__ds_reduction(s, part, VRAM_BOOL, 1);
+    vram__buffer_free(s, &is);
+    vram__ds_say(s, &x, "-a");
+  }
+  vram__ds_say(s, &x, "b1 c1 -b");
+  s->stream = stream;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ds.ranks);
+  vram__ds_say(s, &x, "-c");
+}
+
 /* DeepSpeedZeroOptimizer_Stage3.step */
 VRAM__FN void vram__ds3_optimize(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
@@ -238,6 +264,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     d->at[k].active = 0;
     vram__ds3_release(s, k);
   }
+  vram__ds3_check_overflow(s);
   if (d->ds.offload) {
     vram__ds3_norm_of_host(s, &x);
     vram__ds3_gather_persistent(s);

@@ -178,7 +178,8 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
     vram__ds_optimizing_on_host(s, &x);
     return;
   }
-  vram__ds_check_overflow(s, &x);
+  if (d->dtype != VRAM_F32) /* check_grad_overflow */
+    vram__ds_check_overflow(s, &x);
   vram__ds_grad_norm(s, &x);
   vram__ds_global_norm(s, &x);
   d->scaled = x.slot['m' - 'a'];
@@ -193,7 +194,8 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
    of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  if (d->dtype != VRAM_F32)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
                     d->ranks);

@@ -89,6 +89,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(fp16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -423,6 +424,8 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   }
   if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
     p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->fp16)
+    p->bf16 = 0;
   if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
     p->wrapper = VRAM_WRAPPER_DDP;
     p->dp = p->ep;
