@@ -151,6 +151,12 @@ static int set_parallel(job *j, const char *a, const char *v) {
          (cmd_say("vram: --parallel: column %u: %s", err.column, err.text), 0);
 }
 
+static int set_deepspeed(job *j, const char *a, const char *v) {
+  (void)a;
+  j->deepspeed = v;
+  return 1;
+}
+
 static int set_rank(job *j, const char *a, const char *v) {
   int64_t n = 0;
   (void)a;
@@ -425,6 +431,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
                 {"--parallel", set_parallel},
+                {"--deepspeed", set_deepspeed},
                 {"--rank", set_rank},
                 {"--devices --global-batch --flop-per-byte", set_number},
                 {"--generate", set_generate},
@@ -505,7 +512,11 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
   if (j->spec) {
     const size_t n = strlen(to);
-    snprintf(to + n, cap - n, " parallel %s", j->spec);
+    if (j->deepspeed)
+      snprintf(to + n, cap - n, " parallel %.*s deepspeed %s", (int)strcspn(j->spec, ","), j->spec,
+               j->deepspeed);
+    else
+      snprintf(to + n, cap - n, " parallel %s", j->spec);
     if (!j->every_way)
       snprintf(to + strlen(to), cap - strlen(to), " rank %" PRIu32, j->at_rank);
   }
@@ -608,6 +619,8 @@ int job_arguments(job *j, int argc, char **argv) {
     return cmd_bad("no model", NULL,
                    is_command(j, "fit") ? "vram fit MODEL; vram fit -h"
                                         : "vram estimate MODEL; vram estimate -h");
+  if (j->deepspeed && job_deepspeed(j) != FITS)
+    return USAGE;
   return job_check(j);
 }
 

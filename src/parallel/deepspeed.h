@@ -27,7 +27,7 @@ typedef struct vram__ds {
   vram__ds_param *param;
   uint32_t *by_leaf; /* parameter of a leaf */
   uint32_t nparam, stage, ranks, rank;
-  vram_dtype dtype;              /* of parameters and gradients */
+  vram_dtype dtype, comm;        /* of parameters and gradients; communication_data_type */
   uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
   int64_t part_size;             /* the same for the optimizer */
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
@@ -59,6 +59,7 @@ VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
 VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN vram_dtype vram__ds_dtype(const vram_step_options *o, vram_dtype own);
 VRAM__FN void vram__ds_options(vram__step *s);
 VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
 VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);

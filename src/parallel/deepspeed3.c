@@ -25,6 +25,9 @@ static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o)
 static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_options *o) {
   const char *why = vram__ds_refuses(g, o);
   return why ? why
+         : o->parallel->communication_data_type &&
+                 o->parallel->communication_data_type != vram__ds_dtype(o, VRAM_F32)
+             ? "communication_data_type other than the model's is not played in stage 3"
          : o->parallel->offload_param && !o->parallel->offload_optimizer
              ? "offload_param=cpu without offload_optimizer=cpu is not played"
          : vram__adapt_prepares(g) ? "quantised weights under ZeRO stage 3 are not played"
@@ -154,6 +157,8 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
   s->r->params_bytes = d->groups_part * each;
+  if (!s->o->parallel->pin_memory)
+    return;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);
   if (s->o->parallel->offload_param)

@@ -30,8 +30,10 @@ typedef struct vram__ds3_gather {
 typedef struct vram__ds3_module {
   const vram_node *line;
   const vram_node *first, *last; /* NULL: it is never called */
-  uint32_t fn;                   /* the record of what it returns, of the latest call */
-  uint32_t in;     /* the first record inside it: behind it in backward lies the module's input */
+  /* nodes of what it returns and of its first record, behind which in backward lies its input:
+     those of a call and of one that is recomputed are the same */
+  const vram_node *out_node, *in_node;
+  uint32_t fn, in; /* the records, of the latest call */
   uint32_t before; /* the newest record when it began */
   uint8_t open;
 } vram__ds3_module;

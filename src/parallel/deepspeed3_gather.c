@@ -194,6 +194,7 @@ static void vram__ds3_note_call(vram__step *s, const vram_node *n, uint32_t befo
 /* fetch_sub_module of n, and of the modules without parameters before it */
 VRAM__FN void vram__ds3_fetch(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
+  const int line = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   uint32_t before = vram__ds3_modules_between(n, d->last), k, count = 0, fresh = 0, step = 0;
   d->last = n;
   vram__ds3_note_call(s, n, before);
@@ -207,7 +208,7 @@ VRAM__FN void vram__ds3_fetch(vram__step *s, const vram_node *n) {
   }
   vram__ds3_gather_list(s, count);
   VRAM__DS3_EACH(d, n, k) {
-    d->at[k].active++;
+    d->at[k].active += !(line && d->at[k].active); /* a set of modules; a line has one */
     vram__ds3_wait(s, k);
     fresh += d->at[k].recent < (int64_t)d->step;
   }

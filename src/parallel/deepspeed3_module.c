@@ -38,6 +38,7 @@ static void vram__ds3_take_line(vram__ds3 *d, uint32_t *tail, uint32_t k) {
     d->nmodule++;
     d->module[i].line = line;
     d->module[i].first = d->module[i].last = NULL;
+    d->module[i].in_node = d->module[i].out_node = NULL;
     d->module[i].fn = d->module[i].in = d->module[i].before = 0;
     d->module[i].open = 0;
   } else
@@ -88,36 +89,47 @@ VRAM__FN void vram__ds3_modules_begin(vram__step *s, const vram_node *n) {
   }
 }
 
-/* What a module returns is the newest record, and the first one inside it is its input's. */
-static void vram__ds3_module_hook(vram__step *s, vram__ds3_module *m) {
+/* The first record inside is its input's. A call that is recomputed may stop before its end. */
+static void vram__ds3_module_find_input(vram__step *s, vram__ds3_module *m) {
   uint32_t at = s->tape.last;
-  m->open = 0;
-  vram__ds3_end(s, m->line);
-  if (!s->grad || !m->fn)
+  if (!s->grad || (m->in && vram__grad_fn_at(s, m->in)->refs))
     return;
-  vram__grad_fn_at(s, m->fn)->hooked |= VRAM__DS3_HOOK_OUT;
   for (; at > m->before; at = vram__grad_fn_at(s, at)->prev)
     if (vram__grad_fn_at(s, at)->refs)
       m->in = at;
-  if (m->in)
+  if (m->in) {
     vram__grad_fn_at(s, m->in)->hooked |= VRAM__DS3_HOOK_IN;
+    m->in_node = vram__grad_fn_at(s, m->in)->node;
+  }
+}
+
+static void vram__ds3_module_end_of(vram__step *s, vram__ds3_module *m) {
+  m->open = 0;
+  vram__ds3_end(s, m->line);
+  if (s->grad && m->fn) {
+    vram__grad_fn_at(s, m->fn)->hooked |= VRAM__DS3_HOOK_OUT;
+    m->out_node = vram__grad_fn_at(s, m->fn)->node;
+  }
 }
 
 /* Behind node n, or NULL: behind the root module, those that end with it, the innermost first. */
 VRAM__FN void vram__ds3_modules_end(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
+  const int known = n && n->nout && s->grad && s->name_of[n->out[0].index] != s->g->nvalue;
   uint32_t i;
   for (i = 0; i < d->nmodule; i++) {
     vram__ds3_module *m = d->module + i;
-    if (m->open && n && n->nout && s->grad && s->name_of[n->out[0].index] != s->g->nvalue) {
+    if (m->open && known) {
       const uint32_t fn = vram__tensor_fn(s, s->variable[s->name_of[n->out[0].index]].t);
       if (vram__is_grad_fn(fn))
         m->fn = fn;
     }
+    if (m->open)
+      vram__ds3_module_find_input(s, m);
   }
   while (i--)
     if (d->module[i].open && (!n || d->module[i].last == n))
-      vram__ds3_module_hook(s, d->module + i);
+      vram__ds3_module_end_of(s, d->module + i);
 }
 
 /* pre_sub_module_backward_function, the outermost first */
@@ -125,7 +137,7 @@ VRAM__FN void vram__ds3_modules_record(vram__step *s, uint32_t fn) {
   vram__ds3 *d = vram__ds3_of(s);
   uint32_t i;
   for (i = 0; i < d->nmodule; i++)
-    if (d->module[i].fn == fn) {
+    if (d->module[i].out_node == vram__grad_fn_at(s, fn)->node) {
       vram__ds3_fetch(s, d->module[i].line);
       vram__ds3_backward_began(s, d->module[i].line);
     }
@@ -140,6 +152,8 @@ VRAM__FN void vram__ds3_modules_recorded(vram__step *s, uint32_t fn) {
   for (k = 0; k < f->nin; k++)
     others += vram__is_grad_fn(edge[k].fn) ? 1u : 0u;
   while (others && i--)
-    if (d->module[i].in == fn)
+    if (d->module[i].in_node == f->node) {
+      d->module[i].open = 0;
       vram__ds3_post_backward(s, d->module[i].line);
+    }
 }

@@ -40,16 +40,22 @@ static void vram__ds_used(vram__ds *d) {
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes = x->numel * vram__dtype_size(d->dtype);
+  const uint64_t sent = x->numel * vram__dtype_size(d->comm);
   const uint8_t stream = s->stream;
+  uint32_t flat = 0, cast = 0;
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
-    vram__buffer_briefly(s, x->numel * vram__dtype_size(d->dtype));
-  else /* flatten gives a single one back */
+    flat = vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  if (x->count && d->comm != d->dtype)
+    cast = vram__buffer_new(s, sent, VRAM_CATEGORY_TEMPORARIES);
+  else if (x->count < 2) /* flatten gives a single one back */
     vram__ds_used(d);
+  vram__buffer_free(s, &flat);
+  vram__buffer_free(s, &cast);
   s->stream = stream;
   if (x->count)
-    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
-                      d->ranks);
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, sent, d->ranks);
   x->numel = 0;
   x->count = 0;
 }
