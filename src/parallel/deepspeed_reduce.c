@@ -78,13 +78,31 @@ static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uin
   x->last = part;
 }
 
+/* gradient_reduction_w_predivide: the bucket as it is */
+static void vram__ds_average_whole(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t sent = d->elements * vram__dtype_size(d->comm);
+  const uint8_t stream = s->stream;
+  if (!d->elements)
+    return;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->comm != d->dtype)
+    vram__buffer_briefly(s, sent);
+  s->stream = stream;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, sent, d->ranks);
+}
+
 static void vram__ds_average(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
   vram__ds_slices x = {0, 0, UINT64_MAX};
   uint64_t pending = 0;
   uint32_t i;
-  if (!d->scatter)
+  if (d->offload) /* _record_gradient_stream of the bucket */
+    vram__ds_used(d);
+  if (!d->scatter) {
+    vram__ds_average_whole(s);
     return;
+  }
   for (i = 0; i < d->nmember; i++) {
     const vram__ds_param *f = d->param + d->member[i];
     uint64_t done = 0;
