@@ -20,8 +20,9 @@ typedef struct vram__ds3_param {
 
 /* An all_gather that somebody waits for. */
 typedef struct vram__ds3_gather {
-  uint32_t flat; /* slot of what several parameters came in; 0: a single one */
-  uint32_t left; /* parameters that have not been waited for; 0: this place is free */
+  uint32_t upload; /* slot of a single one's shard that was on the host: the collective holds it */
+  uint32_t flat;   /* slot of what several parameters came in; 0: a single one */
+  uint32_t left;   /* parameters that have not been waited for; 0: this place is free */
   uint8_t done;
 } vram__ds3_gather;
 

@@ -83,7 +83,10 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
                     part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
-  if (s->o->parallel->offload_param)
+  g->upload = 0;
+  if (s->o->parallel->offload_param && n == 1)
+    g->upload = vram__ds3_new(s, part, stream);
+  else if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {
     d->at[d->list[i]].gather = (uint32_t)(g - d->gather) + 1;
@@ -100,6 +103,7 @@ static void vram__ds3_gather_end(vram__step *s, vram__ds3_gather *g) {
   vram__ds3 *d = vram__ds3_of(s);
   uint32_t k;
   g->done = 1;
+  vram__buffer_free(s, &g->upload);
   for (k = 0; k < d->ds.nparam; k++)
     if (d->at[k].gather == (uint32_t)(g - d->gather) + 1) {
       if (g->flat)

@@ -207,10 +207,16 @@ static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
     vram__buffer_free(s, d->ds.norms + k);
 }
 
-/* all_gather of parameters that persist, not on a stream of its own */
+/* _allgather_params_coalesced of parameters that persist, not on a stream of its own: shards that
+   are on the host come first, all of them */
 VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
+  const int uploads = s->o->parallel->offload_param && d->ds.ranks > 1;
   uint32_t k;
+  for (k = 0; k < d->ds.nparam && uploads; k++)
+    d->ds.norms[k] = d->at[k].persists ? vram__buffer_new(s, d->at[k].part * vram__ds3_each(d),
+                                                          VRAM_CATEGORY_PARAMS)
+                                       : 0;
   for (k = 0; k < d->ds.nparam; k++) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
@@ -224,6 +230,8 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     p->available = 1;
     p->stream = 0;
   }
+  for (k = 0; k < d->ds.nparam && uploads; k++)
+    vram__buffer_free(s, d->ds.norms + k);
 }
 
 /* has_overflow, with fp16: isinf(), which is abs() == inf, and isnan() of all gradients */
