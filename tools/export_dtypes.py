@@ -198,6 +198,9 @@ class Runs:
         rec.assigned = {
             first.text.get(n, n): first.at[k - 1] + 1 if k else 0 for n, k in rec.assigned.items()
         }
+        rec.returned = first.at[rec.returned - 1] + 1 if rec.returned else 0
+        rec.given = [first.text.get(n, n) for n in rec.given]
+        rec.scalars = {first.text.get(n, n) for n in rec.scalars}
         rec.instead = {first.text.get(b, b): first.text.get(a, a) for b, a in rec.instead.items()}
         for p in self.passages:
             for own, d in p.rec.dead.items():

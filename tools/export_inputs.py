@@ -68,6 +68,7 @@ class Inputs:
     def __init__(self, module, config, o):
         self.module, self.config, self.o = module, config, o
         self.takes = inspect.signature(module.forward).parameters
+        self.refuse_unknown(o.without)
         self.cls = type(module).__name__
         self.vision, self.audio = part(config, "vision", "image"), part(config, "audio", "speech", "encoder")
         self.choice = {}  # name -> the shape that was chosen of its open ones
@@ -75,6 +76,11 @@ class Inputs:
         self.notes = []
         self.read_text()
         self.read_images()
+
+    def refuse_unknown(self, names):
+        for n in names:
+            if n not in self.takes:
+                raise Problem(f"--without {n}: forward takes no such input ({', '.join(self.takes)})")
 
     def read_text(self):
         o, config = self.o, self.config
@@ -209,6 +215,8 @@ class Inputs:
 
     def shapes(self, name, N, S, T):
         """the open shapes of an input; none where it is not given"""
+        if name in self.o.without:
+            return []
         optional = self.takes[name].default is not inspect.Parameter.empty
         if name == "input_ids":
             return self.ids(N, S)
@@ -245,6 +253,8 @@ class Inputs:
 
     def small(self, name, made):
         """inputs that follow from others; None where it is not given"""
+        if name in self.o.without:
+            return None
         N = self.count
         required = self.takes[name].default is inspect.Parameter.empty
         if name in ("image_grid_thw", "grid_thw") and self.patch:
@@ -311,7 +321,7 @@ class Inputs:
         return {
             k: tokens(*(size.get(d) or int(d) for d in s.split())) + shown
             for k, s in labels.items()
-            if k in self.takes
+            if k in self.takes and k not in self.o.without
         }
 
     def make(self, N=2, S=None, T=None):

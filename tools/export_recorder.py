@@ -65,8 +65,9 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.reads, self.unit = [], 0
         self.in_lines = set()  # ids of modules that are written as lines of what they call
         self.given = []  # names of what the module itself gave,
+        self.scalars = set()  # those that are numbers, as a loss is,
         self.returned = 0  # and the number of nodes then
-        self.units = export_units.of(module)
+        self.units, self.plan = export_units.of(module), export_units.plan(module)
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.attributes = {}  # by module and attribute those that it took, in order
@@ -211,9 +212,10 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.refs.append(weakref.ref(t, gone))
 
     def gave(self, result):
-        """what the module itself gives: results beside a loss, which is a number"""
-        given = [t for t in tree_leaves(result_values(result)) if isinstance(t, torch.Tensor) and t.dim()]
+        """what the module itself gives"""
+        given = [t for t in tree_leaves(result_values(result)) if isinstance(t, torch.Tensor)]
         self.given = list(dict.fromkeys(self.names[id(t)] for t in given if id(t) in self.names))
+        self.scalars = {self.names[id(t)] for t in given if id(t) in self.names and not t.dim()}
         self.returned = len(self.nodes)
 
     def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):

@@ -557,6 +557,7 @@ def load(
     count=None,
     packed=False,
     generate=None,
+    without=(),
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
     the options of the command; options: what --set gives."""
@@ -572,9 +573,12 @@ def load(
         keep=keep,
         count=count,
         generate=generate,
+        without=without,
     )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
+    if without and kind != "hf":
+        raise Problem(f"{source}: --without is for hf:, whose inputs come from the signature of forward")
     if kind in SOURCES and rest:
         made, comment, made_by, *notes = SOURCES[kind](rest, o)
         name = os.path.basename(rest.rstrip("/")).removesuffix(".json")

@@ -183,7 +183,9 @@ def write(rec, name, comment, keep=False):
         names = " ".join([o, rec.instead[o]] if o in rec.instead else [o])
         taken.setdefault(rec.assigned.get(o, len(rec.nodes)), []).append(names)
     first_owner = {}
-    returned = [n for n in rec.given if n not in rec.inputs]
+    returned = [n for n in rec.given if n not in rec.inputs] if rec.train else []
+    if rec.returned == len(rec.nodes) and set(returned) == set(rec.outputs):
+        returned = []  # as a module does without a line that says so
     quiet, is_quiet, autocast = without_grad(rec), False, None
     for k, n in enumerate(rec.nodes):
         if (id(n) in quiet) != is_quiet:
@@ -247,10 +249,15 @@ def write(rec, name, comment, keep=False):
         outs = [",".join(n.outs)] if n.outs else []
         if n.op:  # weights that are frozen from begin to end need no line
             text.append(" ".join([n.op] + outs + ins + [f"{a}={b}" for a, b in keys.items()]))
-        if k in drops:
-            text.append("drop " + " ".join(drops[k]))
-        if k + 1 == rec.returned < len(rec.nodes) and rec.train and returned:
-            text.append("return " + " ".join(returned))  # the loss behind it is the caller's
+        gone = drops.get(k, [])
+        if k + 1 == rec.returned and returned:
+            # a loss behind it is the caller's, who may let go at once of what else there is
+            inner = [o for o in gone if o not in returned]
+            text += ["drop " + " ".join(inner)] if inner else []
+            text.append("return " + " ".join(returned))
+            gone = [o for o in gone if o in returned]
+        if gone:
+            text.append("drop " + " ".join(gone))
         if k + 1 in taken and k + 1 < len(rec.nodes):
             text.append("keep " + " ".join(taken.pop(k + 1)))
     used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
@@ -261,7 +268,8 @@ def write(rec, name, comment, keep=False):
     for n, t in rec.inputs.items():
         dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
         head.append(f"input {n} {dtype} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else ""))
-    head += export_units.lines(rec.units, [n.outs[0] for n in rec.nodes if n.outs])
+    named = [n.outs[0] for n in rec.nodes if n.outs]
+    head += export_units.lines(rec.units, named) + export_units.plan_lines(rec.plan, named, rec.note)
     unused = [n for o, n in params.items() if o not in used]
     if unused:
         rec.note(
@@ -283,7 +291,7 @@ def write(rec, name, comment, keep=False):
     if not rec.outputs:
         raise Problem(f"{name}: forward returns no tensor that comes from what it does")
     text.append("output " + " ".join(rec.outputs[:1] if keep and rec.grad else rec.outputs))
-    given = [n for n in rec.given if n not in rec.inputs]
+    given = [n for n in rec.given if n not in rec.inputs and n not in rec.scalars]
     if rec.train and given and given != rec.outputs:
         text.append("infer " + " ".join(given))  # what there is without the loss
     if kept:

@@ -127,6 +127,13 @@ def command_line():
         help="transformers: several sequences lie in a row, or some are padded, so masks are written out (default: neither)",
     )
     a.add_argument(
+        "--without",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="hf: an input that is not given, as decoder_input_ids, which a model then makes of its labels; may be given more than once",
+    )
+    a.add_argument(
         "--count",
         type=count,
         metavar="K",
@@ -168,6 +175,7 @@ def exported_text(o, real):
                 o.count,
                 o.packed,
                 o.generate,
+                o.without,
             )
         )
 

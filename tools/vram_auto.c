@@ -1,59 +1,71 @@
 /* vram fit --parallel auto: every way to cut and wrap a model for so many devices, a step of its
    fullest rank played for each. */
-#include "vram_ranks.h"
+#include "vram_auto.h"
 
 enum {
-  AUTO_WRAPPERS = 64, /* ways to wrap the ranks that are left beside tp and pp */
-  AUTO_SPEC = 160,
-  AUTO_SHOWN = 20, /* lines for people */
-  AUTO_TP = 8      /* ranks of tensor parallelism at most: those of a node */
+  AUTO_WRAPPERS = 64, /* ways to wrap the ranks that are left beside pp, cp and tp */
+  AUTO_WAY = 64,
+  AUTO_NODE = 8 /* ranks of tensor and of context parallelism at most: those of a node */
 };
 
-typedef struct auto_line { /* a combination */
-  char spec[AUTO_SPEC];
-  int64_t batch; /* of a micro-batch */
-  uint32_t micro_batches, pp, tp, rank, classes;
-  int checkpoint; /* 1: of layers */
-  vram_report report;
-  int played, fits;
-  uint64_t sent;
-  double flops, again, bubble, cost; /* flops: of a rank and step, forward and backward */
-} auto_line;
+/* ---- lists that grow ---- */
 
-typedef struct auto_search {
-  job *j;
-  const char *text;
-  size_t len;
-  uint32_t devices;
-  int64_t global_batch;
-  auto_line *line;
-  uint32_t count, room;
-  int has_dims;            /* the batch is one */
-  char tp_spec[AUTO_SPEC]; /* tp=1 with the options that it has */
-  char why[200];           /* why some were not played: the first reason, */
-  uint32_t refused;
-  void *scratch; /* of steps */
-  uint64_t scratch_bytes;
-} auto_search;
-
-/* ---- one graph, many wrappers ---- */
+static void *list_grow(void *list, uint32_t count, uint32_t *room, size_t each) {
+  if (count < *room)
+    return list;
+  list = realloc(list, (count + count / 2 + 64) * each);
+  *room = count + count / 2 + 64;
+  return list;
+}
 
 static auto_line *line_new(auto_search *a) {
-  if (a->count == a->room) {
-    const uint32_t room = a->room ? a->room * 2 : 256;
-    auto_line *line = (auto_line *)realloc(a->line, room * sizeof *line);
-    if (!line)
-      return NULL;
-    a->line = line;
-    a->room = room;
-  }
-  memset(a->line + a->count, 0, sizeof *a->line);
+  auto_line *line = (auto_line *)list_grow(a->line, a->count, &a->room, sizeof *line);
+  if (!line)
+    return NULL;
+  a->line = line;
   return a->line + a->count++;
+}
+
+static auto_group *group_new(auto_search *a) {
+  auto_group *group = (auto_group *)list_grow(a->group, a->ngroup, &a->group_room, sizeof *group);
+  if (!group)
+    return NULL;
+  a->group = group;
+  memset(a->group + a->ngroup, 0, sizeof *group);
+  return a->group + a->ngroup++;
+}
+
+static void search_end(auto_search *a) {
+  uint32_t i, k;
+  for (i = 0; i < a->ngroup; i++) {
+    for (k = 0; k < a->group[i].count; k++) {
+      free(a->group[i].place[k].mem);
+      free(a->group[i].place[k].layer);
+      free(a->group[i].place[k].unit);
+    }
+    free(a->group[i].place);
+  }
+  for (i = 0; i < a->nbatch; i++)
+    model_unload(a->batch + i);
+  free(a->batch);
+  free(a->group);
+  free(a->line);
+  free(a->scratch);
+}
+
+/* ---- combinations ---- */
+
+static int has_option(const auto_search *a, const char *name) {
+  const char *option = a->j->spec + 4; /* behind "auto" */
+  for (; *option == ','; option += strcspn(option + 1, ",") + 1)
+    if (!strncmp(option + 1, name, strlen(name)) && option[1 + strlen(name)] == '=')
+      return 1;
+  return 0;
 }
 
 /* "fsdp2=8" and the options behind auto that it has: each is tried alone. 0: it is too long. */
 static int spec_add(const auto_search *a, char *spec, const char *part) {
-  const char *option = a->j->spec + 4; /* behind "auto" */
+  const char *option = a->j->spec + 4;
   size_t n = strlen(spec);
   if (n + strlen(part) + 2 >= AUTO_SPEC)
     return 0;
@@ -72,20 +84,89 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
   return 1;
 }
 
-/* Ways to wrap so many ranks, as words of --parallel; how many. */
-static uint32_t wrappers_of(uint32_t ranks, char (*to)[40]) {
-  static const char *const plain[] = {"ddp", "zero1", "fsdp2"};
+/* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
+   stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). Of tensor
+   parallelism's DTensors DistributedDataParallel wants none. */
+static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t ranks,
+                            char (*to)[AUTO_WAY]) {
+  const char *const stays = has_option(a, "reshard") ? NULL : ",reshard=0";
   uint32_t n = 0, i;
   if (ranks == 1) {
     **to = 0;
     return 1;
   }
-  for (i = 0; i < 3; i++)
-    snprintf(to[n++], sizeof *to, "%s=%" PRIu32, plain[i], ranks);
-  for (i = 2; i < ranks && n < AUTO_WRAPPERS; i++)
-    if (ranks % i == 0)
-      snprintf(to[n++], sizeof *to, "hsdp=%" PRIu32 "x%" PRIu32, ranks / i, i);
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "ddp=%" PRIu32, ranks);
+  if (x->ep > 1) /* experts are what DistributedDataParallel is told to leave alone */
+    return n;
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
+  for (i = ranks; i > 1; i--)
+    if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
+      char way[32];
+      if (i == ranks)
+        snprintf(way, sizeof way, "fsdp2=%" PRIu32, ranks);
+      else
+        snprintf(way, sizeof way, "hsdp=%" PRIu32 "x%" PRIu32, ranks / i, i);
+      snprintf(to[n++], sizeof *to, "%s", way);
+      if (stays)
+        snprintf(to[n++], sizeof *to, "%s%s", way, stays);
+    }
   return n;
+}
+
+static int line_add(auto_search *a, const auto_line *like, const char *wrapper, int sp) {
+  auto_line *x = line_new(a);
+  char part[64];
+  int good = 1;
+  if (!x)
+    return cmd_no_memory();
+  *x = *like;
+  *x->spec = 0;
+  if (x->pp > 1) {
+    snprintf(part, sizeof part, "pp=%" PRIu32 ",microbatches=%" PRIu32, x->pp, x->micro_batches);
+    good = spec_add(a, x->spec, part);
+  }
+  if (*wrapper)
+    good &= spec_add(a, x->spec, wrapper);
+  if (x->ep > 1) {
+    snprintf(part, sizeof part, "ep=%" PRIu32, x->ep);
+    good &= spec_add(a, x->spec, part);
+  }
+  if (x->cp > 1) {
+    snprintf(part, sizeof part, "cp=%" PRIu32, x->cp);
+    good &= spec_add(a, x->spec, part);
+  }
+  if (x->tp > 1 || !*x->spec) {
+    snprintf(part, sizeof part, "tp=%" PRIu32 "%s", x->tp, sp ? ",sp=1" : "");
+    good &= spec_add(a, x->spec, part);
+  }
+  return good ? FITS : cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
+}
+
+/* What tp, ep and a micro-batch leave: pipelines, context parallelism, wrappers, with layers
+   checkpointed and without. */
+static int lines_add(auto_search *a, const auto_line *group, int sp) {
+  char way[AUTO_WRAPPERS][AUTO_WAY];
+  auto_line like = *group;
+  const uint32_t beside = a->devices / group->tp;
+  uint32_t i, n;
+  int status = FITS;
+  for (like.pp = 1; like.pp <= beside && !status; like.pp++)
+    for (like.cp = 1; like.cp <= beside / like.pp && like.cp <= AUTO_NODE && !status; like.cp++) {
+      const uint32_t dp = beside / like.pp / like.cp;
+      if (beside % (like.pp * like.cp) || dp % like.ep || a->global_batch % dp ||
+          a->global_batch / dp % like.batch)
+        continue;
+      like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
+      if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
+        continue;
+      n = wrappers_of(a, &like, dp, way);
+      for (i = 0; i < n && !status; i++)
+        for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
+          status = line_add(a, &like, way[i], sp);
+    }
+  return status;
 }
 
 /* ---- what a combination costs ---- */
@@ -116,11 +197,7 @@ static double bubble_of(uint32_t ranks, uint32_t microbatches) {
 }
 
 static void line_cost(const auto_search *a, auto_line *x, double forward, double again) {
-  const double share = (double)x->micro_batches / ((double)x->tp * x->pp);
-  int i;
-  x->sent = 0;
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    x->sent += x->report.communication[i].sent;
+  const double share = (double)x->micro_batches / ((double)x->tp * x->cp * x->pp);
   x->flops = 3 * forward * share;
   x->again = again * share;
   x->bubble = bubble_of(x->pp, x->micro_batches);
@@ -140,26 +217,42 @@ static int step_on(auto_search *a, const vram_graph *g, const vram_step_options 
       return cmd_no_memory();
   }
   vram_step(g, o, a->scratch, a->scratch_bytes, r, err);
+  a->steps++;
   return err->code == VRAM_ERR_MEMORY ? cmd_no_memory() : FITS;
 }
 
-/* Neither is what is allocated more than the budget has room for, nor twice that and 64 MiB less: a
-   replay may say something else (as vram_solve decides). */
-static int is_doubtful(const vram_report *r, uint64_t budget) {
+/* What the bounds of a step that was not replayed say: the allocator reserves at most half more
+   than is allocated and 32 MiB (vram_solve decides so, too), at least what is allocated. */
+static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
   const uint64_t beside = r->context_bytes.expected + r->nccl_bytes.expected;
   const uint64_t room = budget > beside ? budget - beside : 0;
-  return r->peak_allocated_bytes.lower <= room &&
-         r->peak_allocated_bytes.upper >= room / 2 - (room < 67108864 ? room / 2 : 33554432);
+  if (r->replayed)
+    return r->fits ? AUTO_FITS : AUTO_NO;
+  return r->peak_allocated_bytes.lower > room ? AUTO_NO
+         : r->peak_allocated_bytes.upper >= room / 2 - (room < 67108864 ? room / 2 : 33554432)
+             ? AUTO_OPEN
+             : AUTO_FITS;
 }
 
 static void refuse(auto_search *a, auto_line *x, const char *why) {
-  if (!a->refused++)
-    snprintf(a->why, sizeof a->why, "%s: %s", x->spec, why);
-  x->played = -1;
+  uint32_t i;
+  x->verdict = AUTO_REFUSED;
+  a->refused++;
+  for (i = 0; i < a->nreason && strncmp(a->reason[i].text, why, sizeof a->reason->text - 1); i++)
+    ;
+  if (i == AUTO_REASONS)
+    return;
+  if (i == a->nreason) {
+    a->nreason++;
+    snprintf(a->reason[i].text, sizeof a->reason->text, "%.*s", (int)sizeof a->reason->text - 1,
+             why);
+    snprintf(a->reason[i].spec, sizeof a->reason->spec, "%s", x->spec);
+  }
+  a->reason[i].count++;
 }
 
 /* The rank of the wrapper that has the most elements, of the place of p->rank. */
-static int fullest_shard(const vram_graph *g, vram_parallel *p, uint32_t *classes) {
+static int fullest_shard(const vram_graph *g, vram_parallel *p) {
   vram_rank_class *list;
   uint32_t n, i, k = 0;
   const int status = ranks_classes(g, p, 0, &list, &n);
@@ -168,37 +261,21 @@ static int fullest_shard(const vram_graph *g, vram_parallel *p, uint32_t *classe
       if (list[i].elements > list[k].elements)
         k = i;
     p->rank = list[k].rank;
-    *classes += n;
   }
   free(list);
   return status;
 }
 
-/* A line on a graph of one place of pp and tp: it is what the fullest place takes. */
-static int line_play(auto_search *a, auto_line *x, const vram_graph *g, uint32_t rank,
-                     const vram_step_options *step) {
-  vram_step_options o = *step;
-  vram_parallel p;
+/* A rank's step; the line has the fullest one's. */
+static int rank_play(auto_search *a, auto_line *x, const vram_graph *g, const vram_step_options *o,
+                     vram_parallel *p) {
   vram_report r;
   vram_error err;
-  int status;
-  if (x->played < 0)
-    return FITS;
-  if (vram_parallel_parse(x->spec, &p, &err)) {
-    refuse(a, x, err.text);
-    return FITS;
-  }
-  p.rank = rank;
-  p.step = a->j->nth_step;
-  o.parallel = &p;
-  o.replay = NULL;
-  status = fullest_shard(g, &p, &x->classes);
+  auto_verdict verdict;
+  uint64_t sent = 0;
+  int i, status = fullest_shard(g, p);
   if (!status)
-    status = step_on(a, g, &o, &r, &err);
-  if (!status && !err.code && is_doubtful(&r, a->j->budget)) {
-    o.replay = &a->j->pool;
-    status = step_on(a, g, &o, &r, &err);
-  }
+    status = step_on(a, g, o, &r, &err);
   if (status)
     return status;
   if (err.code && err.code != VRAM_ERR_OVERFLOW) {
@@ -208,24 +285,77 @@ static int line_play(auto_search *a, auto_line *x, const vram_graph *g, uint32_t
   if (err.code) { /* beyond all devices */
     memset(&r, 0, sizeof r);
     r.device_bytes.lower = r.device_bytes.expected = r.device_bytes.upper = UINT64_MAX;
+    r.peak_allocated_bytes.lower = UINT64_MAX;
   }
   r.peak_node = NULL;
-  x->fits = (!x->played || x->fits) && r.fits;
-  if (!x->played || r.device_bytes.expected > x->report.device_bytes.expected) {
+  verdict = verdict_of(&r, a->j->budget);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    sent += r.communication[i].sent;
+  x->sent = sent > x->sent ? sent : x->sent;
+  if (verdict < x->verdict)
+    x->verdict = verdict;
+  if (r.device_bytes.expected > x->report.device_bytes.expected) {
     x->report = r;
-    x->rank = p.rank;
+    x->rank = p->rank;
   }
-  x->played = 1;
   return FITS;
 }
 
-/* The text with so many samples in a micro-batch. *l is to be unloaded in any case. */
-static int whole_load(auto_search *a, int64_t batch, loaded *l) {
+/* Every place and every stage of the pipeline: the line is what the fullest takes. */
+static int line_play(auto_search *a, auto_line *x, int replay) {
+  const auto_group *group = a->group + x->group;
+  vram_step_options o = a->j->o;
+  vram_parallel p;
+  vram_error err;
+  uint32_t i, stage;
+  int status = FITS;
+  x->verdict = AUTO_FITS;
+  x->replayed = replay;
+  x->report.device_bytes.expected = x->sent = 0;
+  if (vram_parallel_parse(x->spec, &p, &err)) {
+    refuse(a, x, err.text);
+    return FITS;
+  }
+  p.step = a->j->nth_step;
+  o.parallel = &p;
+  o.budget_bytes = a->j->budget;
+  o.replay = replay ? &a->j->pool : NULL;
+  o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
+  for (i = 0; i < group->count && !status && x->verdict; i++) {
+    const auto_place *place = group->place + i;
+    const int units = p.wrapper == VRAM_WRAPPER_FSDP2;
+    if (x->checkpoint) {
+      o.by_keyword = 1;
+      o.checkpoint = units ? place->unit : place->layer;
+      o.ncheckpoint = units ? place->nunit : place->nlayer;
+      if (!o.ncheckpoint) {
+        refuse(a, x, "no layers to checkpoint");
+        break;
+      }
+    }
+    for (stage = 0; stage < x->pp && !status && x->verdict; stage++) {
+      p.rank = a->devices / x->pp * stage + place->rank;
+      status = rank_play(a, x, &place->g, &o, &p);
+    }
+  }
+  return status;
+}
+
+/* ---- the graphs ---- */
+
+/* The text with so many samples in a micro-batch. */
+static int whole_load(auto_search *a, int64_t batch, loaded **to) {
   job at = *a->j;
+  loaded *l = (loaded *)realloc(a->batch, (a->nbatch + (size_t)1) * sizeof *l);
   char *copy = (char *)malloc(a->len + 1);
-  memset(l, 0, sizeof *l);
-  if (!copy)
+  if (l)
+    a->batch = l;
+  if (!l || !copy) {
+    free(copy);
     return cmd_no_memory();
+  }
+  l = *to = a->batch + a->nbatch++;
+  memset(l, 0, sizeof *l);
   memcpy(copy, a->text, a->len);
   copy[a->len] = 0;
   if (a->has_dims && at.ndims < VRAM_MAX_DIMS) {
@@ -238,172 +368,226 @@ static int whole_load(auto_search *a, int64_t batch, loaded *l) {
   return model_load(l, &at, copy, a->len);
 }
 
-/* Layers to be checkpointed; how many. *range is to be freed. */
-static uint32_t layers_of(const vram_graph *g, vram_range **range) {
+/* What is checkpointed. */
+static int ranges_of(auto_place *x, vram_words units) {
   uint32_t n = 0;
-  *range = NULL;
-  if (vram_graph_ranges(g, "layers", NULL, 0, &n, NULL))
-    return 0;
-  *range = (vram_range *)malloc((n + (size_t)1) * sizeof **range);
-  if (!*range)
-    return 0;
-  vram_graph_ranges(g, "layers", *range, n, &n, NULL);
-  return n;
-}
-
-/* The lines from `from` on, on the graph of one place along tp: the stages that may be the fullest
-   (the first have most micro-batches in flight, the last has the loss). */
-static int lines_play(auto_search *a, uint32_t from, const vram_graph *g, uint32_t place) {
-  vram_range *range;
-  const uint32_t n = layers_of(g, &range);
-  vram_step_options o = a->j->o;
-  uint32_t i, k;
-  int status = FITS;
-  o.budget_bytes = a->j->budget;
-  for (i = from; i < a->count && !status; i++) {
-    auto_line *x = a->line + i;
-    const uint32_t inner = a->devices / x->pp;
-    const uint32_t stage[3] = {0, 1, x->pp - 1};
-    o.checkpoint = x->checkpoint ? range : NULL;
-    o.ncheckpoint = x->checkpoint ? n : 0;
-    o.by_keyword = x->checkpoint;
-    o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
-    if (x->checkpoint && !n)
-      x->played = -1;
-    for (k = 0; k < 3 && stage[k] < x->pp && !status; k++)
-      if (!k || stage[k] > stage[k - 1])
-        status = line_play(a, x, g, stage[k] * inner + place, &o);
-  }
-  free(range);
-  return status;
-}
-
-static int line_add(auto_search *a, const auto_line *like, const char *wrapper) {
-  auto_line *x = line_new(a);
-  char part[64];
-  int good = 1;
-  if (!x)
+  if (vram_graph_ranges(&x->g, "layers", NULL, 0, &n, NULL))
+    n = 0;
+  x->layer = (vram_range *)malloc((n + (size_t)1) * sizeof *x->layer);
+  x->nunit = vram_graph_unit_ranges(&x->g, units, NULL, 0);
+  x->unit = (vram_range *)malloc((x->nunit + (size_t)1) * sizeof *x->unit);
+  if (!x->layer || !x->unit)
     return cmd_no_memory();
-  *x = *like;
-  if (x->pp > 1) {
-    snprintf(part, sizeof part, "pp=%" PRIu32 ",microbatches=%" PRIu32, x->pp, x->micro_batches);
-    good = spec_add(a, x->spec, part);
-  }
-  if (*wrapper)
-    good &= spec_add(a, x->spec, wrapper);
-  if (x->tp > 1 || !*x->spec) {
-    snprintf(part, sizeof part, "tp=%" PRIu32, x->tp);
-    good &= spec_add(a, x->spec, part);
-  }
-  return good ? FITS : cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
+  if (n)
+    vram_graph_ranges(&x->g, "layers", x->layer, n, &x->nlayer, NULL);
+  vram_graph_unit_ranges(&x->g, units, x->unit, x->nunit);
+  return FITS;
 }
 
-/* What tp and a micro-batch leave: pipelines, wrappers, with layers checkpointed and without. */
-static int lines_add(auto_search *a, uint32_t tp, int64_t batch) {
-  char way[AUTO_WRAPPERS][40];
-  auto_line like;
-  uint32_t pp, i, n;
-  int status = FITS;
-  memset(&like, 0, sizeof like);
-  like.batch = batch;
-  like.tp = tp;
-  for (pp = 1; pp <= a->devices / tp && !status; pp++) {
-    const uint32_t dp = a->devices / tp / pp;
-    if (a->devices % (pp * tp) || a->global_batch % dp || a->global_batch / dp % batch)
-      continue;
-    like.pp = pp;
-    like.micro_batches = (uint32_t)(a->global_batch / dp / batch);
-    if (pp > 1 && like.micro_batches < pp) /* as Schedule1F1B wants it */
-      continue;
-    n = wrappers_of(dp, way);
-    for (i = 0; i < n && !status; i++)
-      for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
-        status = line_add(a, &like, way[i]);
-  }
-  return status;
-}
-
-/* The places along tp, each with the graph cut for it. */
-static int places_play(auto_search *a, uint32_t from, uint32_t tp, const vram_graph *whole) {
+/* The graphs of the places along tp and ep that differ, and the lines on them; *cut becomes 0 where
+   it cannot be cut so. */
+static int places_make(const auto_search *a, const vram_graph *whole, auto_group *group,
+                       const vram_parallel *cut, vram_error *err) {
   vram_rank_class *place = NULL;
-  vram_parallel p;
-  uint32_t n = 0, i;
-  int status;
-  if (tp == 1)
-    return lines_play(a, from, whole, 0);
-  vram_parallel_parse("tp=1", &p, NULL);
-  p.tp = tp;
-  status = ranks_classes(whole, &p, 1, &place, &n);
-  for (i = 0; i < n && !status; i++) {
-    vram_graph g;
-    vram_error err;
+  vram_parallel p = *cut, units;
+  char spec[AUTO_SPEC] = "";
+  uint32_t n = 1, i;
+  int status = FITS;
+  memset(err, 0, sizeof *err);
+  if (cut->tp > 1)
+    status = ranks_classes(whole, &p, 1, &place, &n);
+  group->place = status ? NULL : (auto_place *)calloc(n, sizeof *group->place);
+  if (!status && !group->place)
+    status = cmd_no_memory();
+  spec_add(a, spec, "fsdp2=2");
+  vram_parallel_parse(spec, &units, NULL);
+  for (i = 0; i < n && !status && !err->code; i++) {
+    auto_place *x = group->place + group->count++;
     const uint64_t bytes = vram_parallel_cut_bytes(whole);
-    void *mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
-    uint32_t k;
-    vram_parallel_parse(a->tp_spec, &p, NULL);
-    p.tp = tp;
-    p.rank = place[i].rank;
-    if (!mem)
-      status = cmd_no_memory();
-    else if (!vram_parallel_cut(whole, &p, &g, mem, bytes, &err))
-      status = lines_play(a, from, &g, place[i].rank);
-    else
-      for (k = from; k < a->count; k++)
-        refuse(a, a->line + k, err.text);
-    free(mem);
+    x->g = *whole;
+    p.rank = x->rank = place ? place[i].rank : 0;
+    if (cut->tp > 1 || cut->ep > 1) {
+      x->mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+      if (!x->mem)
+        status = cmd_no_memory();
+      else
+        vram_parallel_cut(whole, &p, &x->g, x->mem, bytes, err);
+    }
+    if (!status && !err->code)
+      status = ranges_of(x, units.units);
   }
   free(place);
   return status;
 }
 
-/* All combinations with so many samples in a micro-batch; *fit becomes how many fit. */
-static int search_batch(auto_search *a, int64_t batch, uint32_t *fit) {
-  double forward[2], again[2];
-  vram_range *range;
-  loaded l;
-  uint32_t tp, i, n;
-  int status = whole_load(a, batch, &l);
-  *fit = 0;
-  if (status) {
-    model_unload(&l);
+/* The ways to cut with these sizes, and what is on them. */
+static int group_search(auto_search *a, const loaded *l, const auto_line *like, int sp) {
+  const vram_graph *const whole = &l->g;
+  auto_line of = *like;
+  const uint32_t from = a->count;
+  double forward[2] = {0, 0}, again[2] = {0, 0};
+  char spec[AUTO_SPEC] = "", part[48];
+  vram_parallel p;
+  vram_error err;
+  auto_group *group = group_new(a);
+  uint32_t i;
+  int status;
+  if (!group)
+    return cmd_no_memory();
+  of.group = a->ngroup - 1;
+  status = lines_add(a, &of, sp);
+  if (status || a->count == from)
     return status;
+  snprintf(part, sizeof part, "tp=%" PRIu32 "%s", of.tp, sp ? ",sp=1" : "");
+  spec_add(a, spec, part);
+  if (of.ep > 1)
+    sprintf(spec + strlen(spec), "+ddp=%" PRIu32 "+ep=%" PRIu32, of.ep, of.ep);
+  if (vram_parallel_parse(spec, &p, &err))
+    return cmd_bad(err.text, NULL, NULL);
+  status = places_make(a, whole, group, &p, &err);
+  if (status)
+    return status;
+  if (!err.code) {
+    count_flops(whole, NULL, 0, forward, again);
+    if (group->place->nlayer)
+      count_flops(&group->place->g, group->place->layer, group->place->nlayer, forward + 1,
+                  again + 1);
+    again[1] = forward[1] > 0 ? again[1] * (forward[0] / forward[1]) : 0;
   }
-  n = layers_of(&l.g, &range);
-  count_flops(&l.g, NULL, 0, forward, again);
-  count_flops(&l.g, range, n, forward + 1, again + 1);
-  for (tp = 1; tp <= AUTO_TP && tp <= a->devices && !status; tp *= 2) {
-    const uint32_t from = a->count;
-    if (a->devices % tp)
-      continue;
-    status = lines_add(a, tp, batch);
-    if (!status && from < a->count)
-      status = places_play(a, from, tp, &l.g);
-    for (i = from; i < a->count; i++)
-      if (a->line[i].played > 0) {
-        line_cost(a, a->line + i, forward[a->line[i].checkpoint], again[a->line[i].checkpoint]);
-        *fit += a->line[i].fits != 0;
-      }
+  for (i = from; i < a->count && !status; i++) {
+    auto_line *const x = a->line + i;
+    if (err.code)
+      refuse(a, x, err.text);
+    else
+      status = line_play(a, x, 0);
+    if (!status && x->verdict != AUTO_REFUSED)
+      line_cost(a, x, forward[0], again[x->checkpoint]);
   }
-  free(range);
-  model_unload(&l);
   return status;
+}
+
+/* All combinations with so many samples in a micro-batch. */
+static int search_batch(auto_search *a, int64_t batch) {
+  auto_line like;
+  loaded *l;
+  int status = whole_load(a, batch, &l), sp;
+  memset(&like, 0, sizeof like);
+  like.batch = batch;
+  for (like.tp = 1; like.tp <= AUTO_NODE && like.tp <= a->devices && !status; like.tp++) {
+    if (a->devices % like.tp)
+      continue;
+    like.ep = 1;
+    for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
+      status = group_search(a, l, &like, sp);
+    for (like.ep = 2; like.ep <= a->devices / like.tp && a->has_experts && !status; like.ep++)
+      if (a->devices / like.tp % like.ep == 0)
+        status = group_search(a, l, &like, 0);
+  }
+  return status;
+}
+
+/* ---- what is decided, and in which order ---- */
+
+static int by_cost(const void *a, const void *b) {
+  const auto_line *x = (const auto_line *)a, *y = (const auto_line *)b;
+  const int fits = x->verdict != AUTO_NO;
+  if (!x->verdict != !y->verdict)
+    return y->verdict ? 1 : -1;
+  if (fits != (y->verdict != AUTO_NO))
+    return fits ? -1 : 1;
+  if (!fits && x->report.device_bytes.expected != y->report.device_bytes.expected)
+    return x->report.device_bytes.expected < y->report.device_bytes.expected ? -1 : 1;
+  if (x->cost < y->cost || x->cost > y->cost)
+    return x->cost < y->cost ? -1 : 1;
+  if (x->report.peak_requested_bytes != y->report.peak_requested_bytes)
+    return x->report.peak_requested_bytes < y->report.peak_requested_bytes ? -1 : 1;
+  return strcmp(x->spec, y->spec);
+}
+
+uint32_t auto_shown(const auto_search *a) {
+  const uint32_t any = a->open + a->fits, top = (uint32_t)a->j->top;
+  const uint32_t most = !top ? a->played : any ? any : a->played < 3 ? a->played : 3;
+  return any && top && top < most ? top : most;
+}
+
+static void count_verdicts(auto_search *a) {
+  uint32_t i;
+  qsort(a->line, a->count, sizeof *a->line, by_cost);
+  a->no = a->open = a->fits = 0;
+  for (i = 0; i < a->count; i++) {
+    a->no += a->line[i].verdict == AUTO_NO;
+    a->open += a->line[i].verdict == AUTO_OPEN;
+    a->fits += a->line[i].verdict == AUTO_FITS;
+  }
+  a->played = a->no + a->open + a->fits;
+}
+
+/* Whoever is shown has been replayed: the cheapest, until so many fit, or the nearest. */
+static int replay_shown(auto_search *a) {
+  uint32_t i;
+  int status = FITS;
+  count_verdicts(a);
+  for (i = 0; i < auto_shown(a) && !status;) {
+    auto_line *const x = a->line + i;
+    const int could = x->verdict != AUTO_NO;
+    if (!x->replayed && (could || !(a->open + a->fits)))
+      status = line_play(a, x, 1);
+    if (could && x->verdict == AUTO_NO) {
+      count_verdicts(a);
+      i = a->open + a->fits ? i : 0;
+    } else
+      i++;
+  }
+  count_verdicts(a);
+  return status;
+}
+
+/* No other combination takes as little memory, sends as little and computes as little again. */
+static void mark_pareto(auto_search *a) {
+  uint32_t i, k;
+  for (i = 0; i < a->played; i++) {
+    auto_line *const x = a->line + i;
+    x->pareto = 1;
+    for (k = 0; k < a->played && x->pareto; k++) {
+      const auto_line *y = a->line + k;
+      const uint64_t mine = x->report.peak_requested_bytes, its = y->report.peak_requested_bytes;
+      x->pareto = its > mine || y->sent > x->sent || y->again > x->again ||
+                  (its == mine && y->sent == x->sent && y->again >= x->again);
+    }
+  }
 }
 
 /* The model's own batch, or --batch: the samples of each device, where no global batch is given. */
 static int begin(auto_search *a) {
   job *j = a->j;
-  loaded l;
+  loaded *l;
+  vram_parallel p;
+  vram_error err;
+  void *mem;
+  uint64_t bytes;
+  uint32_t i, n = 0, ep = 2;
   int status = whole_load(a, 0, &l);
-  uint32_t i, n = 0;
   a->devices = j->devices;
-  if (!status && l.g.ndim) {
-    a->has_dims = 1;
-    a->global_batch = l.g.dim[0].value * j->devices;
-  } else
-    a->global_batch = j->devices;
+  if (status)
+    return status;
+  a->has_dims = l->g.ndim != 0;
+  a->global_batch = (a->has_dims ? l->g.dim[0].value : 1) * j->devices;
   if (j->global_batch)
     a->global_batch = j->global_batch;
-  model_unload(&l);
+  while (ep < a->devices && a->devices % ep)
+    ep++;
+  bytes = vram_parallel_cut_bytes(&l->g);
+  mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  if (!mem)
+    return cmd_no_memory();
+  vram_parallel_parse("ddp=2+ep=2", &p, NULL);
+  p.dp = p.ep = ep;
+  {
+    vram_graph cut;
+    memset(&err, 0, sizeof err);
+    a->has_experts = !vram_parallel_cut(&l->g, &p, &cut, mem, bytes, &err) || err.line;
+  }
+  free(mem);
   for (i = 0; i < j->ndims; i++) /* it is what changes */
     if (j->dims[i].name)
       j->dims[n++] = j->dims[i];
@@ -411,135 +595,65 @@ static int begin(auto_search *a) {
   return status;
 }
 
-static int by_cost(const void *a, const void *b) {
-  const auto_line *x = (const auto_line *)a, *y = (const auto_line *)b;
-  const int p = x->played > 0 ? x->fits ? 2 : 1 : 0, q = y->played > 0 ? y->fits ? 2 : 1 : 0;
-  if (p != q)
-    return q - p;
-  if (p == 1 && x->report.device_bytes.expected != y->report.device_bytes.expected)
-    return x->report.device_bytes.expected < y->report.device_bytes.expected ? -1 : 1;
-  if (x->cost < y->cost || x->cost > y->cost)
-    return x->cost < y->cost ? -1 : 1;
-  return x->report.device_bytes.expected < y->report.device_bytes.expected ? -1
-         : x->report.device_bytes.expected > y->report.device_bytes.expected
-             ? 1
-             : strcmp(x->spec, y->spec);
-}
-
-/* ---- what is shown ---- */
-
-static void print_line(const auto_line *x, double least) {
-  printf("%-38s %5" PRId64 " %5" PRIu32 " %-6s %10s %10s %6.1f%% %6.1f%% %6.2f\n", x->spec,
-         x->batch, x->micro_batches, x->checkpoint ? "layers" : "-",
-         cmd_human(x->report.device_bytes.expected), cmd_human(x->sent),
-         x->flops > 0 ? 100 * x->again / x->flops : 0.0, 100 * x->bubble,
-         least > 0 ? x->cost / least : 1.0);
-}
-
-static void print_lines(const auto_search *a, uint32_t played, uint32_t fit) {
-  const job *j = a->j;
-  char mode[256];
-  uint32_t i, n = fit ? fit < AUTO_SHOWN ? fit : AUTO_SHOWN : played < 3 ? played : 3;
-  job_mode(j, mode, sizeof mode);
-  printf("%s%s%s  %s  %" PRIu32 " devices, global batch %" PRId64 ", budget %s%s%s\n\n", cmd_bold,
-         j->model, cmd_plain, mode, a->devices, a->global_batch, cmd_human(j->budget),
-         j->gpu ? ", " : "", j->gpu ? j->gpu : "");
-  printf("%" PRIu32 " combinations played, %" PRIu32 " fit", played, fit);
-  if (a->refused)
-    printf("; %" PRIu32 " are not played (%s)", a->refused, a->why);
-  printf("\n\n%s%s%-38s %5s %5s %-6s %10s %10s %7s %7s %6s%s\n", cmd_bold,
-         fit ? "" : "nothing fits; the nearest\n", "--parallel", "batch", "times", "again",
-         "device", "sent", "again", "bubble", "cost", cmd_plain);
-  for (i = 0; i < n; i++)
-    print_line(a->line + i, a->line->cost);
-  if (n < fit)
-    printf("and %" PRIu32 " more that fit (--csv, --json)\n", fit - n);
-  printf(
-      "\ncost: operations of a rank with those that run again, over the time that the pipeline is "
-      "not idle,\nand %" PRId64 " for each byte sent; the least is 1\n",
-      j->flop_per_byte);
-}
-
-static void json_line(const auto_line *x) {
-  printf("{\"parallel\":");
-  cmd_json_text(stdout, x->spec);
-  printf(",\"rank\":%" PRIu32 ",\"batch\":%" PRId64 ",\"micro_batches\":%" PRIu32
-         ",\"checkpoint_layers\":%s,\"fits\":%s,\"device_bytes\":%" PRIu64
-         ",\"peak_requested_bytes\":%" PRIu64 ",\"peak_allocated_bytes\":%" PRIu64
-         ",\"nccl_bytes\":%" PRIu64 ",\"replayed\":%s",
-         x->rank, x->batch, x->micro_batches, x->checkpoint ? "true" : "false",
-         x->fits ? "true" : "false", x->report.device_bytes.expected,
-         x->report.peak_requested_bytes, x->report.peak_allocated_bytes.expected,
-         x->report.nccl_bytes.expected, x->report.replayed ? "true" : "false");
-  printf(",\"communication_bytes\":%" PRIu64 ",\"flops\":%.0f,\"recomputed_flops\":%.0f"
-         ",\"bubble\":%.6f,\"cost\":%.0f}",
-         x->sent, x->flops, x->again, x->bubble, x->cost);
-}
-
-static void json_lines(const auto_search *a, uint32_t played, uint32_t fit) {
-  uint32_t i;
-  printf("{\"model\":");
-  cmd_json_text(stdout, a->j->model);
-  printf(",\"devices\":%" PRIu32 ",\"global_batch\":%" PRId64 ",\"budget_bytes\":%" PRIu64
-         ",\"flop_per_byte\":%" PRId64 ",\"played\":%" PRIu32 ",\"fit\":%" PRIu32
-         ",\"refused\":%" PRIu32 ",\"lines\":[",
-         a->devices, a->global_batch, a->j->budget, a->j->flop_per_byte, played, fit, a->refused);
-  for (i = 0; i < played; i++) {
-    printf("%s\n", i ? "," : "");
-    json_line(a->line + i);
-  }
-  printf("]}\n");
-}
-
-static void csv_lines(const auto_search *a, uint32_t played) {
-  uint32_t i;
-  printf("parallel,rank,batch,micro_batches,checkpoint_layers,fits,device_bytes,"
-         "peak_requested_bytes,communication_bytes,flops,recomputed_flops,bubble,cost\n");
-  for (i = 0; i < played; i++) {
-    const auto_line *x = a->line + i;
-    printf("\"%s\",%" PRIu32 ",%" PRId64 ",%" PRIu32 ",%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64
-           ",%.0f,%.0f,%.6f,%.0f\n",
-           x->spec, x->rank, x->batch, x->micro_batches, x->checkpoint, x->fits,
-           x->report.device_bytes.expected, x->report.peak_requested_bytes, x->sent, x->flops,
-           x->again, x->bubble, x->cost);
-  }
-}
-
-int auto_command(job *j, const char *text, size_t len) {
-  auto_search a;
+/* All combinations on the device that j has. */
+static int search(auto_search *a) {
   int64_t batch;
-  uint32_t i, fit = 0, played = 0, found;
-  int status;
-  memset(&a, 0, sizeof a);
-  a.j = j;
-  a.text = text;
-  a.len = len;
-  j->flop_per_byte = j->flop_per_byte ? j->flop_per_byte : 2000;
-  cmd_progress("vram fit: playing combinations", 0);
-  status = spec_add(&a, a.tp_spec, "tp=1") ? begin(&a) : USAGE;
-  for (batch = 1; batch <= a.global_batch && !status; batch++) {
-    if (a.global_batch % batch || (!a.has_dims && batch > 1))
+  uint32_t i, from, open;
+  int status = begin(a);
+  for (batch = 1; batch <= a->global_batch && !status; batch++) {
+    if (a->global_batch % batch || (!a->has_dims && batch > 1))
       continue;
-    status = search_batch(&a, batch, &found);
-    if (!found && batch > 1) /* larger ones take more */
+    from = a->count;
+    status = search_batch(a, batch);
+    for (open = 0, i = from; i < a->count; i++)
+      open |= a->line[i].verdict > AUTO_NO;
+    if (!open && batch > 1) /* larger ones take more */
       break;
   }
-  cmd_progress_end();
-  free(a.scratch);
-  if (!status) {
-    qsort(a.line, a.count, sizeof *a.line, by_cost);
-    for (i = 0; i < a.count; i++) {
-      played += a.line[i].played > 0;
-      fit += a.line[i].played > 0 && a.line[i].fits;
+  return status ? status : replay_shown(a);
+}
+
+/* One device after the other. */
+int auto_command(job *j, const char *text, size_t len) {
+  const char *gpu = j->gpus;
+  vram_dim dims[VRAM_MAX_DIMS];
+  const uint32_t ndims = j->ndims;
+  int status = FITS, fits = 0, first = 1;
+  memcpy(dims, j->dims, sizeof dims);
+  j->flop_per_byte = j->flop_per_byte ? j->flop_per_byte : 2000;
+  if (gpu && j->json)
+    printf("[");
+  do {
+    auto_search a;
+    memset(&a, 0, sizeof a);
+    a.j = j;
+    a.text = text;
+    a.len = len;
+    memcpy(j->dims, dims, sizeof dims);
+    j->ndims = ndims;
+    if (gpu)
+      gpu = job_next_gpu(j, gpu);
+    cmd_progress("vram fit: playing combinations", 0);
+    status = search(&a);
+    cmd_progress_end();
+    if (!status) {
+      mark_pareto(&a);
+      if (!first)
+        printf(j->json ? ",\n" : j->csv ? "" : "\n");
+      if (j->json)
+        auto_json(&a);
+      else if (j->csv)
+        auto_csv(&a, first);
+      else
+        auto_print(&a);
+      fits |= a.fits != 0;
     }
-    if (j->json)
-      json_lines(&a, played, fit);
-    else if (j->csv)
-      csv_lines(&a, played);
-    else
-      print_lines(&a, played, fit);
-    status = fit ? FITS : TOO_LARGE;
-  }
-  free(a.line);
-  return status;
+    first = 0;
+    search_end(&a);
+  } while (gpu && *gpu && !status);
+  if (j->gpus && j->json)
+    printf("]");
+  if (j->json)
+    printf("\n");
+  return status ? status : fits ? FITS : TOO_LARGE;
 }

@@ -1,9 +1,9 @@
 /* vram fit: the largest size that fits. */
+#include "vram_auto.h"
 #include "vram_generate.h"
 #include "vram_job.h"
 #include "vram_model.h"
 #include "vram_pipeline.h"
-#include "vram_ranks.h"
 #include "vram_serve.h"
 
 cmd_text help_fit = {
@@ -26,11 +26,13 @@ cmd_text help_fit = {
     "\n"
     "  --parallel auto[,OPTION=VALUE...] --devices N\n"
     "                        every way to train on N devices, and what fits: pp, tp,\n"
-    "                        ddp, zero1, fsdp2, hsdp, micro-batches, accumulation,\n"
-    "                        checkpointed layers; the cheapest first\n"
+    "                        cp, ep, ddp, zero1, fsdp2, hsdp, micro-batches,\n"
+    "                        accumulation, checkpointed layers; the cheapest first;\n"
+    "                        --gpu A,B: on each of these devices\n"
     "  --global-batch N      samples of a step of all devices (default: of each the\n"
     "                        model's batch)\n"
     "  --flop-per-byte N     what a sent byte costs (default: 2000 operations)\n"
+    "  --top N|all           so many lines (default: 20)\n"
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
@@ -324,6 +326,7 @@ int fit_command(int argc, char **argv) {
   j.o.replay = &j.pool;
   memset(&o, 0, sizeof o);
   j.command = "fit";
+  j.top = AUTO_SHOWN;
   status = job_arguments(&j, argc, argv);
   if (status || !j.model)
     return status;

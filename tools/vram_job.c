@@ -12,13 +12,13 @@ static int is_command(const job *j, const char *name) { return !strcmp(j->comman
 /* Options of a model's step that the command does not have. */
 static const char *not_of(const job *j) {
   static const char *const without[][2] = {
-      {"estimate", "--solve --global-batch --flop-per-byte"},
+      {"estimate", "--solve --global-batch --flop-per-byte --top"},
       {"fit", "--table --no-table --live --terms --explain --events --svg --html "
               "--snapshot "
               "--trace"},
       {"plan",
        "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-       "--events --html --snapshot --trace --solve --global-batch --flop-per-byte"},
+       "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
       {"diff",
        "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
        "--trace --solve --budget --context --cudnn --modules"},
@@ -98,6 +98,17 @@ static int set_step(job *j, const char *a, const char *v) {
   return 1;
 }
 
+/* --top */
+static int set_top(job *j, const char *a, const char *v) {
+  (void)a;
+  if (!strcmp(v, "all"))
+    j->top = 0;
+  else if (!cmd_parse_count(v, 1, 1000000, &j->top))
+    return cmd_bad("not a number of lines", v, "1 or more, or all"), 0;
+  j->top_given = v;
+  return 1;
+}
+
 /* --devices, --global-batch, --flop-per-byte */
 static int set_number(job *j, const char *a, const char *v) {
   int64_t n;
@@ -116,7 +127,7 @@ static int set_number(job *j, const char *a, const char *v) {
 
 /* Options behind auto: each one of some strategy that is tried. */
 static int auto_options(const char *v) {
-  static const char *const of[] = {"ddp=2", "zero1=2", "fsdp2=2", "tp=2", "pp=2"};
+  static const char *const of[] = {"ddp=2", "zero1=2", "fsdp2=2", "tp=2", "pp=2", "cp=2"};
   while (*v == ',') {
     const size_t len = strcspn(v + 1, ",") + 1;
     vram_error err, first;
@@ -312,16 +323,40 @@ static int set_bytes(job *j, const char *a, const char *v) { /* --budget, --cont
   return 1;
 }
 
-static int set_gpu(job *j, const char *a, const char *v) {
-  const vram_gpu *g = cmd_find_gpu(v);
-  (void)a;
+/* The first of names that commas are between; what is behind it. NULL: it is not known, and that
+   was printed. */
+static const char *next_gpu(job *j, const char *names) {
+  const size_t n = strcspn(names, ",");
+  const vram_gpu *g;
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), names);
+  g = cmd_find_gpu(names[n] ? name : names);
   if (!g)
-    return 0;
+    return NULL;
   j->gpu = g->name;
   j->gpu_bytes = g->bytes;
   j->o.cc = g->cc;
   j->o.sm = g->sm;
-  return 1;
+  return names + n + (names[n] == ',');
+}
+
+const char *job_next_gpu(job *j, const char *names) {
+  const int own = j->budget != j->gpu_bytes; /* --budget */
+  names = next_gpu(j, names);
+  if (!own)
+    j->o.budget_bytes = j->budget = j->gpu_bytes;
+  return names;
+}
+
+/* Several: for --parallel auto, one after the other. */
+static int set_gpu(job *j, const char *a, const char *v) {
+  const char *at = v;
+  (void)a;
+  j->gpus = strchr(v, ',') ? v : NULL;
+  do
+    at = next_gpu(j, at);
+  while (at && *at);
+  return at != NULL;
 }
 
 static int set_cc(job *j, const char *a, const char *v) {
@@ -434,6 +469,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--deepspeed", set_deepspeed},
                 {"--rank", set_rank},
                 {"--devices --global-batch --flop-per-byte", set_number},
+                {"--top", set_top},
                 {"--generate", set_generate},
                 {"--accumulate", set_accumulate},
                 {"--last-batch --eval-batch --dry-run-batch", set_other_batch},
@@ -542,6 +578,9 @@ static int job_check_parallel(job *j) {
   if ((j->global_batch || j->flop_per_byte) && !j->every_way)
     return cmd_bad("an option of --parallel auto:",
                    j->global_batch ? "--global-batch" : "--flop-per-byte", NULL);
+  if ((j->top_given || j->gpus) && !j->every_way)
+    return j->gpus ? cmd_bad("several devices are for --parallel auto:", j->gpus, "one")
+                   : cmd_bad("an option of --parallel auto:", "--top", NULL);
   if (j->devices && !j->spec)
     return cmd_bad("an option of --parallel:", "--devices", NULL);
   if (j->every_way)
@@ -782,10 +821,12 @@ static int other_batches_load(loaded *l, job *j, size_t len) {
 static int job_cut(const job *j, loaded *l) {
   vram_error err;
   uint64_t need;
-  if (!j->spec || (j->parallel.tp < 2 && j->parallel.ep < 2))
+  if (!j->spec || (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2) || l->g.is_cut ||
+      l->g.context)
     return FITS;
   if (j->last_batch || j->eval_batch || j->dry_run_batch)
-    return cmd_bad("tp excludes --last-batch, --eval-batch and --dry-run-batch", NULL, NULL);
+    return cmd_bad("what cuts a model excludes --last-batch, --eval-batch and --dry-run-batch",
+                   NULL, NULL);
   l->whole = l->g;
   need = vram_parallel_cut_bytes(&l->whole);
   l->cut_mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;

@@ -96,6 +96,9 @@ typedef struct job {
   uint32_t devices;               /* --devices; 0: not given */
   const char *devices_given;
   int64_t global_batch, flop_per_byte;
+  int64_t top; /* --top; 0: all */
+  const char *top_given;
+  const char *gpus;                   /* --gpu with several names; NULL: one, or none */
   uint32_t nth_step;                  /* --step 2, 3, ...; else 0 */
   int64_t prompt, new_tokens;         /* of --generate */
   solve_generation of_generation;     /* what fit --generate solves for */
@@ -131,6 +134,8 @@ typedef struct loaded { /* a model, ready for steps */
 
 /* One option; returns how many arguments it took, 0: error printed. */
 int job_option(job *j, const char *a, const char *v);
+/* The first device of a list of names that are known becomes j's; what is behind it. */
+const char *job_next_gpu(job *j, const char *names);
 /* Prints that a is no option, and the nearest that is one; 0. */
 int job_unknown(const job *j, const char *a);
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */

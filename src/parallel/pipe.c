@@ -1,550 +1,7 @@
 /* >>parallel/pipe    a rank's step in a pipeline: parts of many microbatches, in the schedule's
-   order Who holds a tensor between parts follows from variables of schedules.py and stage.py: a
-   receive's buffer is the stage's input up to its backward, an output lives until it was sent and
-   its backward is over, a gradient of an input until the send of it was waited for. */
-#include "parallel/pipe.h"
-
-/* A microbatch on a stage: slots of what is held for it, 0: nothing. */
-typedef struct vram__pipe_micro {
-  uint32_t *live;                  /* what lives behind its forward and input parts */
-  uint32_t *in, *out, *gin, *gout; /* inputs, outputs, and their gradients */
-  uint32_t *sent;                  /* outputs that are being sent */
-  uint32_t *held;                  /* gradients of inputs, as .grad of the inputs */
-  uint32_t loss;
-  uint32_t *cast, ncast; /* what autocast's cache still has of it */
-} vram__pipe_micro;
-
-typedef struct vram__pipe_run {
-  vram__step *s;
-  vram__pipe *p;
-  vram__pipe_micro *micro; /* local stages times microbatches */
-  uint32_t *own;           /* slots of the running part */
-  uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
-  uint8_t *had;            /* by local stage: it has gradients */
-  uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
-} vram__pipe_run;
-
-/* ---- lists of slots, as Python variables hold them */
-
-static void vram__slots_retain(vram__step *s, const uint32_t *slot, uint32_t n) {
-  uint32_t i;
-  for (i = 0; i < n; i++)
-    if (slot[i])
-      vram__slot_retain(s, slot[i]);
-}
-
-static void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n) {
-  uint32_t i;
-  for (i = 0; i < n; i++) {
-    if (slot[i])
-      vram__slot_release(s, slot[i]);
-    slot[i] = 0;
-  }
-}
-
-/* A variable takes a new list; what it had goes then. */
-static void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,
-                            uint32_t n) {
-  uint32_t i;
-  vram__slots_retain(s, slot, n);
-  vram__slots_release(s, var, nvar);
-  for (i = 0; i < n; i++)
-    var[i] = slot[i];
-}
-
-/* ---- parts */
-
-static vram__pipe_micro *vram__pipe_micro_at(const vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  return r->micro + (uint64_t)k * r->p->microbatches + mb;
-}
-
-static uint32_t vram__pipe_live_room(const vram__pipe_stage *s) {
-  uint32_t most = 1, later;
-  for (later = 0; later < 2; later++) {
-    const uint32_t n =
-        s->part[VRAM__PART_FORWARD + later].live + s->part[VRAM__PART_INPUT + later].live;
-    most = n > most ? n : most;
-  }
-  return most;
-}
-
-/* A table for what lives between the parts of a microbatch. */
-static uint32_t *vram__pipe_table(vram__pipe_run *r, uint32_t k) {
-  vram__step *const s = r->s;
-  const uint64_t bytes =
-      sizeof(uint32_t *) + vram__pipe_live_room(r->p->stage + k) * (uint64_t)sizeof(uint32_t);
-  uint32_t *t = r->table[k];
-  if (t)
-    vram__memory_copy(&r->table[k], t, sizeof t);
-  else
-    t = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, bytes);
-  if (!t)
-    s->failed = VRAM_ERR_MEMORY;
-  else
-    vram__memory_zero(t, bytes);
-  return t;
-}
-
-/* The parts of microbatch mb are over. What is left is in autocast's cache: of the first one casts
-   of weights, whose places stay, of all of them casts of inputs. */
-static void vram__pipe_table_over(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const uint32_t room = vram__pipe_live_room(r->p->stage + k);
-  uint32_t i, n = 0;
-  if (!mb || !m->live)
-    return;
-  for (i = 0; i < room; i++)
-    n += m->live[i] != 0;
-  if (n) {
-    m->cast = (uint32_t *)vram__memory_take(r->s->mem, &r->s->used, r->s->cap,
-                                            n * (uint64_t)sizeof *m->cast);
-    if (!m->cast) {
-      r->s->failed = VRAM_ERR_MEMORY;
-      return;
-    }
-  }
-  for (i = 0; i < room; i++)
-    if (m->live[i])
-      m->cast[m->ncast++] = m->live[i];
-  vram__memory_copy(m->live, &r->table[k], sizeof r->table[k]);
-  r->table[k] = m->live;
-  m->live = NULL;
-}
-
-static uint32_t vram__pipe_alloc(vram__pipe_run *r, uint64_t bytes, uint8_t cat) {
-  r->s->cat = cat;
-  return vram__storage_new(r->s, bytes);
-}
-
-static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uint32_t id) {
-  const uint32_t kind = VRAM__ID_KIND(id), n = VRAM__ID_NUMBER(id);
-  const uint32_t of = kind == VRAM__ID_FIRST ? 0 : mb;
-  if (kind)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, k, of)->live + n, 1);
-  else
-    vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
-}
-
-static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
-                                  const vram__part_event *e) {
-  vram__step *const s = r->s;
-  vram_bounds brief;
-  switch (e->kind) {
-  case VRAM__PART_ALLOC:
-    s->node = e->node;
-    s->stream = e->stream;
-    r->own[e->id] = vram__pipe_alloc(r, e->bytes, e->cat);
-    if (e->kept && !s->failed)
-      vram__slot_retain(s, r->own[e->id]);
-    break;
-  case VRAM__PART_FREE:
-    vram__pipe_part_free(r, k, mb, e->id);
-    break;
-  default:
-    brief.lower = brief.expected = brief.upper = e->bytes;
-    vram__device_workspace(s, &brief);
-  }
-}
-
-/* What a part gives: slots that whoever plays it holds. */
-static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
-                                  const uint32_t *given, uint32_t n, uint32_t *to) {
-  uint32_t i, j;
-  for (i = 0; i < n; i++) {
-    to[i] = 0;
-    if (given[i] == VRAM__ID_NONE)
-      continue;
-    for (j = 0; j < i && given[j] != given[i];)
-      j++;
-    to[i] = VRAM__ID_KIND(given[i]) ? m->in[VRAM__ID_NUMBER(given[i])] : r->own[given[i]];
-    if (to[i] && (VRAM__ID_KIND(given[i]) || j < i))
-      vram__slot_retain(r->s, to[i]);
-  }
-}
-
-/* Parameters have their first gradients. */
-static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
-  vram__step *const s = r->s;
-  uint32_t i;
-  for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
-    const uint32_t id = part->gradient[2 * (size_t)i + 1];
-    uint32_t j;
-    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
-      continue;
-    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
-      j++;
-    if (j < i)
-      vram__slot_retain(s, r->own[id]);
-    l->grad.d = l->d;
-    l->grad.dt = l->dt;
-    l->grad.st = r->own[id];
-  }
-}
-
-/* Plays a part of microbatch mb on local stage k. */
-static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32_t mb,
-                                           uint32_t which) {
-  const vram__played *part = r->p->stage[k].part + which + (mb != 0);
-  vram__step *const s = r->s;
-  uint32_t i;
-  if (!part->known)
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
-  for (i = 0; i < part->count && !s->failed; i++)
-    vram__pipe_part_event(r, k, mb, part->event + i);
-  s->stream = 0;
-  s->node = NULL;
-  if (!s->failed)
-    vram__pipe_part_gradients(r, part);
-  return part;
-}
-
-/* What lives behind the part gets its place in the microbatch's table. */
-static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const vram__played *part,
-                                  uint32_t from) {
-  uint32_t i;
-  for (i = 0; i < part->ids && !r->s->failed; i++)
-    if (part->live_of[i] != VRAM__ID_NONE)
-      m->live[from + part->live_of[i]] = r->own[i];
-}
-
-static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part;
-  m->live = vram__pipe_table(r, k);
-  r->s->node = NULL;
-  r->s->last_batch = 0;
-  VRAM__WRAPPER_DO(r->s, forward_begin);
-  if (r->s->failed)
-    return;
-  part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
-  VRAM__WRAPPER_DO(r->s, forward_end);
-  if (r->s->failed)
-    return;
-  vram__pipe_part_lives(r, m, part, 0);
-  vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
-  vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
-  if (r->chunk && stage->is_last) {
-    vram__slots_retain(r->s, m->out, stage->nout);
-    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
-                      stage->nout * (uint64_t)sizeof *m->out);
-  }
-}
-
-/* The end of backward_one_chunk, or of the weight part: outputs, inputs, gradients of outputs go.
-   With a loss_fn beside the module the loss still leads to the inputs, unless it was detached. */
-static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int detached) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  uint32_t i;
-  vram__slots_release(r->s, m->out, stage->nout);
-  for (i = 0; i < stage->nin; i++)
-    if ((!stage->loss || detached) && !stage->is_cast[i])
-      vram__slots_release(r->s, m->in + i, 1);
-  vram__slots_release(r->s, m->gout, stage->nout);
-  vram__pipe_table_over(r, k, mb);
-}
-
-static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part =
-      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->wrapper && mb + 1 == r->p->microbatches)
-    vram__ddp_last_backward(r->s, part->order, part->norder);
-  if (r->s->failed)
-    return;
-  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
-  vram__pipe_over(r, k, mb, 0);
-}
-
-/* Inputs keep their gradients to the end of the weight part. */
-static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
-  if (r->s->failed)
-    return;
-  if (stage->is_first)
-    return;
-  vram__pipe_part_lives(r, m, part, stage->part[VRAM__PART_FORWARD + (mb != 0)].live);
-  vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
-  if (stage->is_last)
-    vram__slots_release(r->s, m->out, stage->nout);
-}
-
-static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->failed)
-    return;
-  vram__pipe_over(r, k, mb, 1);
-  vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, stage->nin);
-}
-
-/* ---- what comes from other ranks */
-
-static uint64_t vram__handover_bytes(const vram__handover *c) {
-  return vram__dims_bytes_of(c->d, c->dt);
-}
-
-static void vram__pipe_receive(vram__pipe_run *r, uint32_t k, uint32_t mb, int forward) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__handover *c = forward ? stage->in : stage->out;
-  const uint32_t n = forward ? stage->nin : stage->is_last ? 0 : stage->nout;
-  uint32_t i;
-  r->s->node = NULL;
-  for (i = 0; i < n && !r->s->failed; i++)
-    if (forward || c[i].grad)
-      (forward ? m->in : m->gout)[i] =
-          vram__pipe_alloc(r, vram__handover_bytes(c + i), VRAM_CATEGORY_OTHER);
-}
-
-/* Where a gradient did not come, zeros are sent. */
-static void vram__pipe_zeros(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  uint32_t i;
-  for (i = 0; i < stage->nin && !r->s->failed; i++)
-    if (!m->gin[i] && stage->in[i].grad)
-      m->gin[i] = vram__pipe_alloc(r, vram__handover_bytes(stage->in + i), VRAM_CATEGORY_OTHER);
-}
-
-/* A loss goes, and the inputs to which its history leads. */
-static void vram__pipe_loss(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  uint32_t i;
-  for (i = 0; i < r->p->stage[k].nin; i++)
-    if (!r->p->stage[k].is_cast[i])
-      vram__slots_release(r->s, m->in + i, 1);
-  vram__slots_release(r->s, &m->loss, 1);
-}
-
-/* Losses are a list that goes from its end; the schedule's variable `loss` may hold the last. */
-static void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count) {
-  while (count--)
-    vram__pipe_loss(r, k, count);
-}
-
-static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
-  vram__pipe_loss(r, k, r->p->microbatches - 1);
-}
-
-/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
-static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !r->s->wrapper)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
-}
-
-/* ---- ScheduleGPipe._step_microbatches */
-
-/* A Work of a single send or receive holds the tensor as long as it is held itself: works of
-   receives in the variable `work`, of sends of gradients in a list to the end. */
-static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
-  const vram__pipe_stage *stage = r->p->stage;
-  const uint32_t count = r->p->microbatches;
-  const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
-  uint32_t i;
-  for (i = 0; i < count && !r->s->failed; i++) {
-    vram__pipe_receive(r, 0, i, 1);
-    if (!stage->is_first)
-      vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
-    vram__pipe_forward(r, 0, i);
-  }
-  for (i = 0; i < count; i++)
-    vram__pipe_sent(r, i);
-  for (i = 0; i < count && !r->s->failed; i++) {
-    vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
-    vram__pipe_receive(r, 0, i, 0);
-    vram__slots_set(r->s, ops, most, m->gout, stage->nout);
-    if (!stage->is_last)
-      vram__slots_set(r->s, work, most, m->gout, stage->nout);
-    vram__pipe_backward(r, 0, i);
-    vram__pipe_zeros(r, 0, i);
-    vram__slots_set(r->s, ops, most, m->gin, stage->nin);
-  }
-  if (!stage->is_first)
-    vram__slots_release(r->s, work, most);
-  if (stage->is_last)
-    vram__pipe_losses(r, 0, count - 1);
-  vram__slots_release(r->s, ops, most);
-  vram__slots_release(r->s, work, most);
-  for (i = count; i--;)
-    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
-  if (stage->is_last)
-    vram__pipe_loss_last(r, 0);
-}
-
-/* ---- Schedule1F1B._step_microbatches */
-
-/* Its variables; `most` slots each. */
-typedef struct vram__pipe_1f1b {
-  uint32_t *fwd_sends, *fwd_recvs, *bwd_recvs, *bwd_sends;
-  uint32_t most, sent; /* the microbatch of fwd_sends, + 1 */
-} vram__pipe_1f1b;
-
-static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage;
-  vram__pipe_receive(r, 0, mb, 1);
-  vram__slots_set(r->s, v->fwd_recvs, v->most, vram__pipe_micro_at(r, 0, mb)->in, stage->nin);
-  if (!r->s->failed)
-    vram__pipe_forward(r, 0, mb);
-}
-
-/* _wait_and_release_fwd_send of what was sent last */
-static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
-  vram__slots_release(r->s, v->fwd_sends, v->most);
-  if (v->sent)
-    vram__pipe_sent(r, v->sent - 1);
-  v->sent = 0;
-}
-
-static void vram__pipe_1f1b_send(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last)
-    vram__slots_set(r->s, v->fwd_sends, v->most, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
-  v->sent = mb + 1;
-}
-
-static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb,
-                                     int fused) {
-  const vram__pipe_stage *stage = r->p->stage;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, 0, mb);
-  vram__pipe_receive(r, 0, mb, 0);
-  vram__slots_set(r->s, v->bwd_recvs, v->most, m->gout, stage->nout);
-  if (fused) {
-    vram__pipe_1f1b_release(r, v);
-    vram__slots_release(r->s, v->bwd_recvs, v->most);
-  }
-  if (r->s->failed)
-    return;
-  vram__pipe_backward(r, 0, mb);
-  vram__pipe_zeros(r, 0, mb);
-  vram__slots_set(r->s, v->bwd_sends, v->most, m->gin, stage->nin);
-  vram__slots_release(r->s, m->gin, stage->nin);
-}
-
-static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
-  const vram__pipe_stage *stage = r->p->stage;
-  const uint32_t count = r->p->microbatches, ahead = r->p->stages - stage->stage;
-  const uint32_t warm = ahead < count ? ahead : count;
-  vram__pipe_1f1b v;
-  uint32_t f = 0, b = 0;
-  v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
-  v.fwd_sends = slots;
-  v.fwd_recvs = slots + v.most;
-  v.bwd_recvs = slots + 2 * (size_t)v.most;
-  v.bwd_sends = slots + 3 * (size_t)v.most;
-  v.sent = 0;
-  for (; f < warm && !r->s->failed; f++) {
-    vram__pipe_1f1b_forward(r, &v, f);
-    if (f)
-      vram__pipe_1f1b_release(r, &v);
-    vram__pipe_1f1b_send(r, &v, f);
-  }
-  while (!r->s->failed) {
-    vram__pipe_1f1b_backward(r, &v, b++, 1);
-    if (f == count)
-      break;
-    vram__pipe_1f1b_forward(r, &v, f);
-    vram__pipe_1f1b_send(r, &v, f++);
-  }
-  while (b < count && !r->s->failed)
-    vram__pipe_1f1b_backward(r, &v, b++, 0);
-  if (stage->is_last)
-    vram__pipe_losses(r, 0, count - 1);
-  vram__slots_release(r->s, v.fwd_sends, v.most);
-  vram__slots_release(r->s, v.fwd_recvs, v.most);
-  vram__slots_release(r->s, v.bwd_recvs, v.most);
-  if (stage->is_last)
-    vram__pipe_loss_last(r, 0);
-  vram__slots_release(r->s, v.bwd_sends, v.most);
-}
-
-/* ---- _PipelineScheduleRuntime._step_microbatches */
-
-static uint32_t vram__pipe_local(const vram__pipe_run *r, uint32_t stage) {
-  uint32_t k;
-  for (k = 0; k < r->p->local && r->p->stage[k].stage != stage; k++)
-    ;
-  return k;
-}
-
-/* set_local_fwd_input: the next stage is on this rank, too. */
-static void vram__pipe_hand_on(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  const uint32_t next = vram__pipe_local(r, stage->stage + 1);
-  if (next < r->p->local && !stage->is_last)
-    vram__slots_set(r->s, vram__pipe_micro_at(r, next, mb)->in, r->p->stage[next].nin,
-                    vram__pipe_micro_at(r, k, mb)->out, stage->nout);
-}
-
-/* set_local_bwd_input: the stage before is. */
-static void vram__pipe_hand_back(vram__pipe_run *r, uint32_t k, uint32_t mb) {
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const uint32_t before = stage->is_first ? r->p->local : vram__pipe_local(r, stage->stage - 1);
-  if (before == r->p->local)
-    return;
-  vram__pipe_zeros(r, k, mb);
-  vram__slots_set(r->s, vram__pipe_micro_at(r, before, mb)->gout, stage->nin, m->gin, stage->nin);
-  vram__slots_release(r->s, m->gin, stage->nin);
-}
-
-static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
-  const uint32_t k = vram__pipe_local(r, a->stage), mb = a->microbatch;
-  const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  switch (a->kind) {
-  case VRAM_STAGE_F:
-    vram__pipe_forward(r, k, mb);
-    vram__pipe_hand_on(r, k, mb);
-    break;
-  case VRAM_STAGE_B:
-    vram__pipe_backward(r, k, mb);
-    vram__pipe_hand_back(r, k, mb);
-    break;
-  case VRAM_STAGE_I:
-    vram__pipe_input(r, k, mb);
-    vram__slots_set(r->s, m->held, stage->nin, m->gin, stage->nin);
-    vram__pipe_hand_back(r, k, mb);
-    break;
-  case VRAM_STAGE_W:
-    vram__pipe_weight(r, k, mb);
-    break;
-  case VRAM_STAGE_SEND_F:
-    vram__slots_set(r->s, m->sent, stage->nout, m->out, stage->nout);
-    break;
-  case VRAM_STAGE_SEND_B:
-    vram__pipe_zeros(r, k, mb);
-    break;
-  case VRAM_STAGE_RECV_F:
-  case VRAM_STAGE_RECV_B:
-    vram__pipe_receive(r, k, mb, a->kind == VRAM_STAGE_RECV_F);
-    break;
-  case VRAM_STAGE_WAIT_F:
-    vram__slots_release(r->s, m->sent, stage->nout);
-    break;
-  default: /* VRAM_STAGE_WAIT_B */
-    vram__slots_release(r->s, m->gin, stage->nin);
-  }
-}
-
-static void vram__pipe_runtime(vram__pipe_run *r) {
-  uint32_t i;
-  for (i = 0; i < r->p->naction && !r->s->failed; i++)
-    vram__pipe_action(r, r->p->action + i);
-  for (i = 0; i < r->p->local; i++)
-    if (r->p->stage[i].is_last)
-      vram__pipe_losses(r, i, r->p->microbatches);
-}
-
-/* ---- the step */
+   order */
+#include "parallel/fsdp.h"
+#include "parallel/run.h"
 
 static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   uint32_t k;
@@ -552,13 +9,6 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
     if (p->stage[k].is_last)
       return 1;
   return 0;
-}
-
-static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
-  uint32_t k;
-  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
-    ;
-  return p->stage + k;
 }
 
 /* Memory of a run. */
@@ -581,15 +31,19 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
   r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
                                             p->local * (uint64_t)sizeof *r->table);
-  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
-  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+  r->done =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local * (uint64_t)sizeof *r->done);
+  r->taken = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, ids + UINT64_C(1));
+  r->flow = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->done || !r->taken || !r->flow) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
   vram__memory_zero(r->micro, micros * sizeof *r->micro);
   vram__memory_zero(at, slots * sizeof *at);
   vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
-  vram__memory_zero(r->had, p->local);
+  vram__memory_zero(r->done, p->local * (uint64_t)sizeof *r->done);
+  vram__memory_zero(r->flow, p->local);
   for (k = 0; k < p->local; k++)
     for (mb = 0; mb < p->microbatches; mb++) {
       vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -641,7 +95,7 @@ static void vram__pipe_merge(vram__pipe_run *r) {
 /* clear_runtime_states: outputs of the step before go; those of this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
-  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
   uint64_t i;
   if (!vram__pipe_keeps_outputs(p))
     return;
@@ -725,7 +179,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__slots_release(s, m->in, p->stage[k].nin);
     }
   }
-  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
   s->r->autocast_cache_bytes = p->autocast;
@@ -761,10 +215,15 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   s->r->inputs_bytes += p->target;
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
-  n = vram__pipe_last(p)->nout;
+  n = vram__pipe_kept(p);
   for (k = 0; k < n * p->microbatches && !s->failed; k++) {
-    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
-                                 VRAM_CATEGORY_OTHER);
+    const vram__pipe_stage *last = vram__pipe_last(p);
+    const uint64_t which = k % n;
+    p->chunk[k] =
+        vram__pipe_put(s,
+                       vram__handover_bytes(which < last->nout ? last->out + which
+                                                               : last->in + (which - last->nout)),
+                       VRAM_CATEGORY_OTHER);
     if (s->replay && p->blocks && p->chunk[k])
       vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
   }
@@ -773,7 +232,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
 /* ---- setting it up */
 
 VRAM__FN int vram__pipe_is(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->pp > 1;
+  return o && o->parallel && (o->parallel->pp > 1 || o->parallel->is_pipeline);
 }
 
 /* Storages that live at once beside those of one microbatch, at most. */
@@ -836,6 +295,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -861,8 +322,14 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
       return VRAM_ERR_VALUE;
     }
   }
+  if (vram__pipe_keeps_outputs(p) && vram__pipe_kept_inputs(p) && vram__pipe_splits(p)) {
+    s->problem =
+        "return_outputs of a last stage that tensor parallelism has cut, with a schedule that "
+        "splits backward: what was saved stays with the outputs, which is not played";
+    return VRAM_ERR_UNSUPPORTED;
+  }
   if (vram__pipe_keeps_outputs(p)) {
-    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
     if (!p->chunk)
       return VRAM_ERR_MEMORY;
@@ -890,6 +357,11 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (p->wrapper == VRAM_WRAPPER_FSDP2)
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *
+                                                                         (uint64_t)VRAM__PARTS *
+                                                                         sizeof(vram__fsdp_hook)));
   n = vram__sum_or_overflow(
       n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
                                    (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));

@@ -206,9 +206,11 @@ static void vram__step_put_recurrent(vram__step *s) {
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
-  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells)
+  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells) {
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
+    vram__rnn_state_bound(s);
+  }
   if (s->replay && s->rnn_dropout.st)
     vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }
@@ -241,6 +243,8 @@ VRAM__FN void vram__step_put_inputs(vram__step *s) {
       continue;
     t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
+    if (s->g->context && s->replay && !s->replay->fresh && t.st)
+      vram__slot_at(s, t.st)->block = s->replay->input[i];
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train)

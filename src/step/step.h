@@ -12,6 +12,7 @@ typedef struct vram__optim_param {
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t mesh;    /* parameters of another one are another group of the optimizer's */
   uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 
@@ -107,6 +108,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
                                       void **scratch, uint64_t *bytes, vram__step *s);
 VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
                                    uint64_t graph_bytes);
+VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s);
+VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__pipe_put_inputs(vram__step *s);
 VRAM__FN void vram__pipe_play(vram__step *s);
 

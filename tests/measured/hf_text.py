@@ -7,7 +7,7 @@
     hf_text.py --random N TYPE ...            N drawn configs of each model_type (TYPE:CLASS: of that class), at drawn
                                               S and batch, compared with what $VRAM writes; --print: their rows, too
 
-A text counts by its lines without comments, `model`, `rules` and `dim`; values by the order in which they are
+A text counts by its lines without comments, `model`, `rules`, `dim`, `unit` and `return`; values by the order in which they are
 defined, not by their names (tests/test_hf.c does the same with what vram_hf_write writes). Of a model of images and
 text it is the text of its decoder alone.
 """
@@ -20,11 +20,28 @@ TOKENS = 128
 DECODERS = {"gemma3": "gemma3_text"}  # of a model of images and text
 
 
+def without_return(text):
+    """the lines of a text but `return`, which what vram_hf_write writes does not have: what goes before it and behind it goes at once"""
+    found = text.split("\n")
+    at = next((i for i, line in enumerate(found) if line.startswith("return ")), None)
+    if at is None:
+        return found
+    del found[at]
+    if found[at - 1].startswith("drop ") and found[at].startswith("drop "):
+        place = {}
+        for line in found:
+            for n in "".join(line.split()[1:2]).split(","):
+                place.setdefault(n, len(place))
+        gone = found[at - 1].split()[1:] + found.pop(at).split()[1:]
+        found[at - 1] = " ".join(["drop", *sorted(gone, key=place.get)])
+    return found
+
+
 def lines(text):
     names = {}
-    for line in text.split("\n"):
+    for line in without_return(text):
         word = line.partition("#")[0].split()
-        if not word or word[0] in ("model", "rules", "dim"):
+        if not word or word[0] in ("model", "rules", "dim", "unit"):
             continue
         if word[0] not in ("drop", "output", "infer", "order", "autocast"):
             for n in word[1].split(","):

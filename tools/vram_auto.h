@@ -1,0 +1,74 @@
+/* vram fit --parallel auto: what the search has found, and what is shown of it. */
+#ifndef VRAM_AUTO_H
+#define VRAM_AUTO_H
+
+#include "vram_ranks.h"
+
+enum {
+  AUTO_SPEC = 192,
+  AUTO_REASONS = 8, /* that are told apart */
+  AUTO_SHOWN = 20   /* lines, where --top does not say how many */
+};
+
+/* Does a combination fit? A replay may say something else than the step's bounds do, if they lie
+   on both sides of the budget. */
+typedef enum { AUTO_REFUSED, AUTO_NO, AUTO_OPEN, AUTO_FITS } auto_verdict;
+
+typedef struct auto_line { /* a combination */
+  char spec[AUTO_SPEC];
+  int64_t batch; /* of a micro-batch */
+  uint32_t micro_batches, pp, tp, cp, ep, rank, group;
+  int checkpoint; /* 1: of layers */
+  vram_report report;
+  auto_verdict verdict;
+  int replayed, pareto;
+  uint64_t sent;                     /* by the rank that sends most */
+  double flops, again, bubble, cost; /* flops: of a rank and step, forward and backward */
+} auto_line;
+
+typedef struct auto_reason {       /* why combinations are not played */
+  char text[176], spec[AUTO_SPEC]; /* the first that it was said of */
+  uint32_t count;
+} auto_reason;
+
+typedef struct auto_place { /* what all ranks at one place along tp and ep have in common */
+  vram_graph g;
+  void *mem;
+  uint32_t rank;
+  vram_range *layer, *unit; /* what is checkpointed: layers, in units of fully_shard */
+  uint32_t nlayer, nunit;
+} auto_place;
+
+typedef struct auto_group { /* combinations on the same graphs */
+  auto_place *place;
+  uint32_t count;
+} auto_group;
+
+typedef struct auto_search {
+  job *j;
+  const char *text;
+  size_t len;
+  uint32_t devices;
+  int64_t global_batch;
+  int has_dims, has_experts; /* has_dims: the batch is one */
+  auto_line *line;
+  uint32_t count, room;
+  auto_group *group;
+  uint32_t ngroup, group_room;
+  loaded *batch; /* by micro-batch */
+  uint32_t nbatch;
+  auto_reason reason[AUTO_REASONS];
+  uint32_t nreason, refused;
+  uint32_t played, steps; /* combinations; steps of ranks */
+  uint32_t no, open, fits;
+  void *scratch; /* of steps */
+  uint64_t scratch_bytes;
+} auto_search;
+
+/* Lines that are shown: the cheapest that fit, or the nearest; with --top all every one. */
+uint32_t auto_shown(const auto_search *a);
+void auto_print(const auto_search *a);
+void auto_json(const auto_search *a);
+void auto_csv(const auto_search *a, int head);
+
+#endif
