@@ -79,7 +79,7 @@ typedef struct vram__wrapper {
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
   void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
                                                             units of them are calls */
-  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node */
   void (*node_end)(vram__step *s, const vram_node *n);
   void (*forward_end)(vram__step *s);         /* and behind it */
   void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
