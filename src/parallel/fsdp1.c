@@ -71,15 +71,19 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
   }
 }
 
-/* _validate_tensors_to_flatten */
+/* _validate_tensors_to_flatten. With use_orig_params frozen ones are views of a parameter that
+   wants gradients, so that theirs are made, too. */
 static void vram__fsdp1_validate(vram__step *s, const vram__fsdp *d) {
   uint32_t k, i;
-  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
+  for (k = 0; k < d->ngroup; k++)
     for (i = d->group[k].first + 1; i < d->group[k].end; i++)
       if ((d->param[i].leaf == VRAM__FSDP_NONE) != (d->param[i - 1].leaf == VRAM__FSDP_NONE)) {
         vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, d->param[i].p->node,
-                          "Must flatten tensors with uniform requires_grad when "
-                          "use_orig_params=False");
+                          s->o->parallel->use_orig_params
+                              ? "trained and frozen parameters in one unit of "
+                                "FullyShardedDataParallel are not played"
+                              : "Must flatten tensors with uniform requires_grad when "
+                                "use_orig_params=False");
         return;
       }
 }
@@ -348,11 +352,14 @@ static void vram__fsdp1_zeros(vram__step *s, vram__fsdp_group *g) {
 /* The gradient of a view goes; it comes from another stream. */
 static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_param *f) {
   vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  const uint64_t before = s->count.requested;
+  int other;
   if (!l || !l->grad.d)
     return;
-  if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
-    vram__undone_add(s, l->grad.st);
+  other = l->grad.st && vram__owner_at(s, l->grad.st)->stream != VRAM__FSDP1_UNSHARD;
   vram__tensor_release(s, l->grad);
+  if (other && s->count.requested < before)
+    vram__undone_count(s, before - s->count.requested);
   l->grad = vram__tensor_none();
   l->let_go = f->had = 1;
 }
@@ -466,7 +473,10 @@ static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
     }
   }
   vram__fsdp1_post_backward(s, g);
-  vram__buffer_free(s, &flat);
+  if (vram__fsdp1_is_sharded(s) || vram__fsdp1_own(d, g) != vram__fsdp1_stored(d, g))
+    vram__buffer_free(s, &flat);
+  else /* as measured: AccumulateGrad of a parameter whose data stay is on another stream */
+    vram__fsdp1_free_later(s, &flat);
 }
 
 static void vram__fsdp1_record(vram__step *s, uint32_t fn) {
