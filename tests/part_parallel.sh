@@ -34,6 +34,7 @@ refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --pa
 refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
 refuse_parallel "offload_param=cpu without offload_optimizer=cpu is not played" $tiny --parallel ds3=4,offload_param=cpu
 refuse_parallel "DeepSpeed scales losses itself" $tiny --parallel ds2=4 --amp fp16
+refuse_parallel "HYBRID_SHARD goes with copies and shards" $tiny --parallel fsdp1=8,sharding=HYBRID_SHARD
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16

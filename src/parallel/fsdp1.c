@@ -628,9 +628,30 @@ static void vram__fsdp1_lasts(vram__step *s) {
   vram__fsdp_lasts(s);
 }
 
+/* What may wait for other streams at a time: gathered parameters, of which the rate limiter lets
+   three be (limit_all_gathers: the host waits until the one before the last two is free), else all;
+   low-precision shards; the flat gradients of a backward pass and what they were made of. */
+static uint64_t vram__fsdp1_waiting(const vram__step *s) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint64_t all = 0, most = 0, gradients = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    const uint64_t whole = g->first < g->end ? g->numel * vram__fsdp1_item(d, g) : 0;
+    all += whole + (d->mp ? whole / d->shards : 0);
+    most = whole > most ? whole : most;
+    gradients += g->frozen ? 0 : 2 * whole;
+  }
+  return (s->o->parallel->limit_all_gathers && all > 3 * most
+              ? 3 * most + (d->mp ? all / d->shards : 0)
+              : all) +
+         gradients;
+}
+
 static void vram__fsdp1_optimized(vram__step *s) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  s->r->waiting_bytes = vram__fsdp1_waiting(s);
   s->r->gradients_bytes = 0;
   for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
     s->r->gradients_bytes += d->group[k].grad_bytes;
