@@ -291,7 +291,7 @@ static uint32_t vram__fsdp1_next(const vram__fsdp *d, uint32_t k) {
   return k;
 }
 
-/* _pre_forward_unshard; which unit comes next is known from the first step on. */
+/* _pre_forward_unshard; which unit comes next is known from the first backward on. */
 VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
@@ -301,7 +301,7 @@ VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k) {
     vram__fsdp1_use_views(s, k);
   }
   g->ahead = 0;
-  if (s->o->parallel->forward_prefetch && s->nth > 1 && g->first < g->end && next < d->ngroup) {
+  if (s->o->parallel->forward_prefetch && d->ran == 2 && g->first < g->end && next < d->ngroup) {
     vram__fsdp_unshard(s, d->group + next);
     vram__fsdp1_use_views(s, next);
     d->group[next].ahead = 1;
@@ -429,6 +429,25 @@ static void vram__fsdp1_reduce_no_shard(vram__step *s, vram__fsdp_group *g, vram
     g->flat = 0;
 }
 
+/* _use_unsharded_grad_views: gradients become views of the flat one, which waits; where a
+   parameter has another shape or dtype than its view an empty gradient comes first. */
+static void vram__fsdp1_use_gradient_views(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = vram__fsdp1_stored(d, g);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const uint64_t local = vram__fsdp1_local(s, f);
+    uint32_t empty;
+    if (!local ||
+        (f->p->d->ndim == 1 && local == f->p->d->numel && vram__fsdp1_own(d, g) == stored))
+      continue;
+    empty = vram__buffer_new_on(s, local * vram__dtype_size(stored), VRAM_CATEGORY_TEMPORARIES,
+                                VRAM__FSDP1_UNSHARD);
+    vram__buffer_free(s, &empty);
+  }
+}
+
 /* _post_backward_hook */
 static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -473,6 +492,8 @@ static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
     }
   }
   vram__fsdp1_post_backward(s, g);
+  if (s->o->parallel->use_orig_params && !s->last_batch && !flat)
+    vram__fsdp1_use_gradient_views(s, g);
   if (vram__fsdp1_is_sharded(s) || vram__fsdp1_own(d, g) != vram__fsdp1_stored(d, g))
     vram__buffer_free(s, &flat);
   else /* as measured: AccumulateGrad of a parameter whose data stay is on another stream */
@@ -494,6 +515,7 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
   for (k = 0; k < d->ngroup; k++)
     if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
       vram__fsdp1_reshard(s, d->group + k, s->last_batch || vram__fsdp1_is_full(s));
+  d->ran = 2;
 }
 
 /* ---- the optimizer */
@@ -600,7 +622,9 @@ static void vram__fsdp1_zero_grad(vram__step *s) {
 static void vram__fsdp1_init(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  for (k = 0; k < d->ngroup && !d->ran; k++) {
+  if (d->ran)
+    return;
+  for (k = 0; k < d->ngroup; k++) {
     const vram__fsdp_group *g = d->group + k;
     const int low = d->mp && g->first < g->end && d->mp != vram__fsdp1_stored(d, g);
     if (g->first == g->end)
