@@ -318,6 +318,7 @@ static int line_play(auto_search *a, auto_line *x, int replay) {
   o.budget_bytes = a->j->budget;
   o.replay = replay ? &a->j->pool : NULL;
   o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
+  o.layers_once = !replay;
   for (i = 0; i < group->count && !status && x->verdict; i++) {
     const auto_place *place = group->place + i;
     const int units = p.wrapper == VRAM_WRAPPER_FSDP2;
