@@ -276,26 +276,28 @@ VRAM__FN void vram__layers_begin(vram__step *s) {
   vram__memory_zero(y->own, sizeof y->own);
 }
 
-/* The leaves of the layer from n up to end: they are one behind the other. 0: they are not. */
-static int vram__layer_leaves(const vram__step *s, const vram_node *n, const vram_node *end,
-                              uint32_t *first, uint32_t *count) {
-  uint32_t low = UINT32_MAX, high = 0, i;
-  *count = 0;
+/* The leaves of the layer from n up to end, in the order of its nodes, at most so many; how many.
+ */
+static uint32_t vram__layer_leaves(const vram__step *s, const vram_node *n, const vram_node *end,
+                                   uint32_t *to, uint32_t most) {
+  uint32_t i, count = 0;
   for (; n != end; n = n->next)
     for (i = 0; i < n->nparam; i++) {
-      uint32_t leaf;
-      if (!n->param[i] || n->param[i]->kind != VRAM__PARAM)
-        continue;
-      leaf = vram__tensor_fn(s, s->param[n->param[i]->index]);
-      if (!(leaf & VRAM__LEAF))
-        return 0;
-      leaf &= ~VRAM__LEAF;
-      low = leaf < low ? leaf : low;
-      high = leaf > high ? leaf : high;
-      ++*count;
+      const vram_param *p = n->param[i];
+      const uint32_t leaf =
+          p && p->kind == VRAM__PARAM ? vram__tensor_fn(s, s->param[p->index]) : 0;
+      if ((leaf & VRAM__LEAF) && count++ < most)
+        to[count - 1] = leaf & ~VRAM__LEAF;
     }
-  *first = *count ? low : 0;
-  return !*count || high - low + 1 == *count;
+  return count;
+}
+
+/* The number of a leaf in its layer; `leaves`: it is none of it. */
+static uint32_t vram__layer_leaf_number(const vram__layers *y, const uint32_t *of, uint32_t leaf) {
+  uint32_t k;
+  for (k = 0; k < y->leaves && of[k] != leaf;)
+    k++;
+  return k;
 }
 
 /* What the last two layers that were played have named is what the last two that were not would
@@ -313,22 +315,32 @@ static void vram__layers_move(vram__step *s) {
   }
 }
 
-static int vram__layers_jump(vram__step *s) {
+/* Where the leaves of layers are: as far from each other from one layer to the next. 0: they are
+   not. */
+static int vram__layers_leaves(vram__step *s) {
   vram__layers *y = s->layers;
-  uint32_t first, count;
-  if (!vram__layer_leaves(s, y->edge[1], y->edge[2], &y->leaf, &y->leaves) ||
-      !vram__layer_leaves(s, y->edge[3], y->edge[4], &first, &count) || count != y->leaves ||
-      (count && first - y->leaf != count * (y->left + 1)))
-    return 0;
-  y->order = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                           (count + UINT64_C(1)) * sizeof(uint32_t));
-  if (!y->order) {
+  const uint32_t n = vram__layer_leaves(s, y->edge[1], y->edge[2], NULL, 0);
+  uint32_t k;
+  y->leaf = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
+                                          (4 * (uint64_t)n + 1) * sizeof *y->leaf);
+  if (!y->leaf) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
-  y->leaf_last = first;
+  y->leaf_last = y->leaf + n;
+  y->leaf_shift = y->leaf_last + n;
+  y->order = y->leaf_shift + n;
+  y->leaves = n;
   y->norder = 0;
-  vram__layers_move(s);
+  vram__layer_leaves(s, y->edge[1], y->edge[2], y->leaf, n);
+  if (vram__layer_leaves(s, y->edge[3], y->edge[4], y->leaf_last, n) != n)
+    return 0;
+  for (k = 0; k < n; k++) {
+    const uint32_t far = y->leaf_last[k] - y->leaf[k];
+    y->leaf_shift[k] = far / (y->left + 1);
+    if (y->leaf_last[k] < y->leaf[k] || far % (y->left + 1))
+      return 0;
+  }
   return 1;
 }
 
@@ -346,8 +358,9 @@ VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n
   }
   one = vram__layer_less(&y->then[1], &y->then[0]);
   two = vram__layer_less(&now, &y->then[1]);
-  if (!vram__layer_counts_same(&one, &two) || two.held || !vram__layers_jump(s))
+  if (!vram__layer_counts_same(&one, &two) || two.held || !vram__layers_leaves(s))
     return n;
+  vram__layers_move(s);
   vram__layer_add(s, &two, y->left);
   y->jumped = 1;
   return y->edge[3];
@@ -366,7 +379,7 @@ VRAM__FN uint64_t vram__layers_casts(vram__step *s) {
   while (*at) {
     const uint32_t leaf = *at - 1;
     vram__cast *c = s->leaf.cast + leaf;
-    if (leaf - y->leaf >= y->leaves) {
+    if (vram__layer_leaf_number(y, y->leaf, leaf) == y->leaves) {
       at = &c->next;
       continue;
     }
@@ -396,9 +409,9 @@ static void vram__layers_accumulated(vram__step *s, vram__leaf *l) {
     y->own[i].bytes += s->r->communication[i].bytes - before[i].bytes;
     y->own[i].sent += s->r->communication[i].sent - before[i].sent;
   }
-  if (y->back == 2 && (uint32_t)(l - s->leaf.at) - y->leaf_last < y->leaves &&
-      y->norder < y->leaves)
-    y->order[y->norder++] = (uint32_t)(l - s->leaf.at);
+  i = vram__layer_leaf_number(y, y->leaf_last, (uint32_t)(l - s->leaf.at));
+  if (y->back == 2 && i < y->leaves && y->norder < y->leaves)
+    y->order[y->norder++] = i;
 }
 
 /* A storage like that of slot `like`; uncounted, as the layer's bytes have it. */
@@ -465,13 +478,14 @@ static void vram__layers_jump_back(vram__step *s, const vram__layer_count *each)
   count = s->count;
   for (i = 1; i <= y->left && !s->failed; i++) {
     for (k = 0; k < y->leaves; k++) {
-      const uint32_t leaf = y->leaf_last + k;
-      vram__layer_leaf(s, s->leaf.at + leaf - i * y->leaves, s->leaf.at + leaf);
+      vram__leaf *const like = s->leaf.at + y->leaf_last[k];
+      vram__layer_leaf(s, like - (uint64_t)i * y->leaf_shift[k], like);
     }
     if (group)
       vram__layer_group(s, group - i, group);
     for (k = 0; k < y->norder && y->accumulated; k++)
-      y->accumulated(s, s->leaf.at + y->order[k] - i * y->leaves);
+      y->accumulated(s, s->leaf.at + y->leaf_last[y->order[k]] -
+                            (uint64_t)i * y->leaf_shift[y->order[k]]);
   }
   s->count = count;
   vram__layer_add(s, each, y->left);

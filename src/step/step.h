@@ -130,8 +130,9 @@ typedef struct vram__layers {
   uint32_t seen, back; /* edges that forward has come to, and backward */
   uint8_t jumped, differ;
   vram__layer_count then[2];
-  uint32_t leaf, leaf_last, leaves; /* of layer 2, and of the last but two */
-  uint32_t *order, norder;          /* in which those of that one got their gradients */
+  uint32_t *leaf, *leaf_last, leaves; /* those of layer 2, and of the last but two */
+  uint32_t *leaf_shift;               /* how far the same leaf of the next layer is */
+  uint32_t *order, norder;            /* in which those of the last but two got their gradients */
   void (*accumulated)(vram__step *, vram__leaf *); /* the wrapper's */
   vram_communication own[VRAM_COLLECTIVE_COUNT];   /* what it has sent there */
 } vram__layers;
