@@ -24,7 +24,10 @@ refuse_parallel "a stage without nodes: more stages than units" $stages --parall
 refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
-refuse_parallel "pp with another strategy than ddp is not played yet" $stages --parallel pp=2+fsdp2=2
+refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
+refuse_parallel "a schedule that splits backward loses gradients of units" $stages --parallel pp=2,schedule=ZBVZeroBubble+fsdp2=2
+refuse_parallel "pp with ddp is played without find_unused_parameters and static_graph" $stages --parallel pp=2+ddp=2,static_graph=1
+refuse_parallel "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and DTensor" $tiny --parallel ddp=2+tp=2
 refuse_parallel "GradScaler in a pipeline is not played yet" $stages --parallel pp=2 --amp fp16
 refuse_parallel "offload_optimizer 'nvme' (expected cpu or none)" $tiny --parallel ds2=4,offload_optimizer=nvme
 refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --parallel ds3=4,round_robin_gradients=1
@@ -43,6 +46,21 @@ refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --cli
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
 refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3
 refuse_parallel "expert parallelism knows no experts in this model" $tiny --parallel ep=2
+refuse_parallel "a sequence that the ranks do not divide: 128 by cp=3" $tiny --parallel cp=3
+refuse_parallel "The size of tensor a must match the size of tensor b at non-singleton dimension 2" $tiny --parallel cp=4
+refuse_parallel "context parallelism knows no attention in this model" $resnet --parallel cp=2
+refuse_parallel "attn_bias is not supported yet" tests/golden/parallel/t5.vram --train adamw --parallel cp=2
+refuse_parallel "Load balancing requires \`is_causal=True\`." tests/golden/parallel/bert.vram --train adamw --parallel cp=2
+refuse_parallel "cp goes with a wrapper, without tp, pp and ep" $tiny --parallel cp=2+tp=2
+refuse_parallel "rotate_method 'ring' (expected allgather or alltoall)" $tiny --parallel cp=2,rotate_method=ring
+# each rank of a world beside the row of its class
+./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank all --csv >build/part/parallel.out
+awk -F, 'NR > 1 { n += $3 } END { exit n != 8 }' build/part/parallel.out && ok || bad "the classes of cp=4 have not all ranks"
+for rank in 1 6; do
+  peak=$(awk -F, -v rank=$((rank % 4)) '$1 == rank { print $7 }' build/part/parallel.out)
+  ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank $rank --json | grep -q "\"peak_requested_bytes\":$peak," && ok ||
+    bad "rank $rank takes other bytes than its class"
+done
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3

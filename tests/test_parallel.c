@@ -54,6 +54,10 @@ static void test_options(void) {
   EQUAL(p.wrapper, VRAM_WRAPPER_DDP);
   EQUAL(vram_parallel_world(&p), 4);
   CHECK(parsed("tp=4,sp=1,loss_parallel=1").loss_parallel);
+  p = parsed("fsdp2=2+cp=4");
+  CHECK(p.enable_load_balance && !p.alltoall);
+  p = parsed("cp=4,rotate_method=alltoall,enable_load_balance=0");
+  CHECK(!p.enable_load_balance && p.alltoall && vram_parallel_world(&p) == 4);
 }
 
 static void test_places(void) {
@@ -88,7 +92,7 @@ static void test_wrong(void) {
       {"ddp", VRAM_ERR_SYNTAX, 1, "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp=0", VRAM_ERR_VALUE, 5, "a number of ranks: '0' (expected 1 to 1048576)"},
       {"ddp=1048577", VRAM_ERR_VALUE, 5, "a number of ranks: '1048577' (expected 1 to 1048576)"},
-      {"hsdp=8", VRAM_ERR_VALUE, 6, "ranks of hsdp: '8' (expected COPIESxSHARDS: 2x4)"},
+      {"hsdp=8", VRAM_ERR_VALUE, 6, "ranks of copies and shards: '8' (expected COPIESxSHARDS: 2x4)"},
       {"tp=2+tp=2", VRAM_ERR_VALUE, 6, "a strategy twice 'tp'"},
       {"tp=2,sp", VRAM_ERR_SYNTAX, 6, "an option without a value: 'sp' (expected NAME=VALUE)"},
       {"tp=2,sp=2", VRAM_ERR_VALUE, 9, "sp '2' (expected 0 or 1)"},
@@ -109,8 +113,9 @@ static void test_wrong(void) {
   }
 }
 
-/* What each schedule's class makes of a rank's actions: of pipeline_order_with_comms of PyTorch
-   2.15.0 all but UNSHARD, RESHARD, REDUCE_GRAD and WAIT_REDUCE_GRAD. */
+/* What each schedule's class makes of a rank's actions: pipeline_order_with_comms of
+   PyTorch 2.15.0, with fully_shard, else without UNSHARD, RESHARD, REDUCE_GRAD and
+   WAIT_REDUCE_GRAD. */
 static void test_orders(void) {
   static const struct {
     const char *spec;
@@ -163,9 +168,32 @@ static void test_orders(void) {
        "2RECV_B2 1F4 2B2 2WAIT_SEND_F2 2F4 1B2 2SEND_F4 1SEND_B2 2RECV_B3 "
        "2B3 2WAIT_SEND_F3 1B3 1SEND_B3 2RECV_B4 2I4 2WAIT_SEND_F4 1I4 1SEND_B4 "
        "2W4 1W4 1WAIT_SEND_B0 1WAIT_SEND_B1 1WAIT_SEND_B2 1WAIT_SEND_B3 1WAIT_SEND_B4 "},
+      {"pp=2,schedule=Interleaved1F1B,stages=4,microbatches=2+fsdp2=2", 1,
+       "1UNSHARD0 3UNSHARD0 5UNSHARD0 1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 "
+       "1RESHARD0 7UNSHARD0 3RECV_F0 3F0 3SEND_F0 3RECV_F1 3F1 3SEND_F1 5RECV_F0 "
+       "5F0 5SEND_F0 5RECV_F1 5F1 5SEND_F1 7RECV_F0 7F0 7RECV_F1 7B0 7SEND_B0 "
+       "5RECV_B0 7F1 7B1 7SEND_B1 5RECV_B1 7REDUCE_GRAD0 7WAIT_REDUCE_GRAD0 "
+       "7RESHARD0 1UNSHARD0 5B0 5WAIT_SEND_F0 5SEND_B0 3RECV_B0 5B1 5WAIT_SEND_F1 "
+       "5SEND_B1 3RECV_B1 5REDUCE_GRAD0 5WAIT_REDUCE_GRAD0 5RESHARD0 3B0 "
+       "3WAIT_SEND_F0 3SEND_B0 1RECV_B0 3B1 3WAIT_SEND_F1 3SEND_B1 1RECV_B1 "
+       "3REDUCE_GRAD0 3WAIT_REDUCE_GRAD0 3RESHARD0 1B0 1WAIT_SEND_F0 1SEND_B0 1B1 "
+       "1WAIT_SEND_F1 1SEND_B1 1REDUCE_GRAD0 1WAIT_REDUCE_GRAD0 1RESHARD0 "
+       "7WAIT_SEND_B0 7WAIT_SEND_B1 5WAIT_SEND_B0 5WAIT_SEND_B1 3WAIT_SEND_B0 "
+       "3WAIT_SEND_B1 1WAIT_SEND_B0 1WAIT_SEND_B1 "},
+      {"pp=2,schedule=ZBVZeroBubble,microbatches=2+fsdp2=2,reshard=0", 0,
+       "0UNSHARD0 3UNSHARD0 0F0 0SEND_F0 0F1 0SEND_F1 3RECV_F0 3F0 3I0 3SEND_B0 "
+       "3RECV_F1 3W0 3F1 3I1 3SEND_B1 0RECV_B0 3W1 3REDUCE_GRAD0 "
+       "3WAIT_REDUCE_GRAD0 3RESHARD0 0I0 0WAIT_SEND_F0 0W0 0RECV_B1 0I1 "
+       "0WAIT_SEND_F1 0W1 0REDUCE_GRAD0 0WAIT_REDUCE_GRAD0 0RESHARD0 "
+       "3WAIT_SEND_B0 3WAIT_SEND_B1 "},
   };
-  static const char *const names[] = {"F",      "B",      "I",      "W",           "SEND_F",
-                                      "SEND_B", "RECV_F", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B"};
+  static const char *const names[] = {"F",           "B",
+                                      "I",           "W",
+                                      "SEND_F",      "SEND_B",
+                                      "RECV_F",      "RECV_B",
+                                      "WAIT_SEND_F", "WAIT_SEND_B",
+                                      "UNSHARD",     "RESHARD",
+                                      "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
   static uint64_t scratch[65536];
   static vram_stage_action list[1024];
   size_t i;
@@ -218,8 +246,149 @@ static void test_orders_refused(void) {
   }
 }
 
+/* ---- where a model is cut ---- */
+
+enum { CUT_UNITS = 8 };
+
+/* Layers of other widths one behind the other, a unit each; what they are called is u.0, u.1, ...
+ */
+typedef struct cut_model {
+  char text[2000];
+  uint64_t params[CUT_UNITS], outputs[CUT_UNITS]; /* bytes */
+  uint32_t units;
+} cut_model;
+
+static void cut_model_of(cut_model *m, uint64_t *random, uint32_t units, const char *stages) {
+  uint32_t i, width = 8;
+  size_t n = (size_t)snprintf(m->text, sizeof m->text, "input x f32 [4,8]\n%s", stages);
+  m->units = units;
+  for (i = 0; i < units; i++) {
+    const uint32_t to = 1 + (uint32_t)((*random = *random * 6364136223846793005u + 1) >> 58);
+    n += (size_t)snprintf(m->text + n, sizeof m->text - n,
+                          "linear u.%u.a %s%.0u%s out_features=%u bias=0\n", (unsigned)i,
+                          i ? "u." : "x", (unsigned)(i ? i - 1 : 0),
+                          i == 1 ? "0.a"
+                          : i    ? ".a"
+                                 : "",
+                          (unsigned)to);
+    m->params[i] = UINT64_C(4) * width * to;
+    m->outputs[i] = UINT64_C(4) * 4 * to;
+    width = to;
+  }
+  snprintf(m->text + n, sizeof m->text - n, "mean loss u.%u.a\noutput loss\n",
+           (unsigned)(units - 1));
+  m->outputs[units - 1] += 4;
+}
+
+/* Bytes of the parameters that a rank has. */
+static uint64_t cut_params_of(const cut_model *m, const char *spec, uint32_t rank,
+                              vram_error *err) {
+  static uint64_t mem[16384];
+  vram_graph g;
+  vram_step_options o;
+  vram_report r;
+  vram_parallel p = parsed(spec);
+  uint64_t bytes;
+  void *scratch;
+  memset(&o, 0, sizeof o);
+  memset(err, 0, sizeof *err);
+  p.rank = rank;
+  o.train = 1;
+  o.optimizer = VRAM_OPTIM_sgd;
+  o.parallel = &p;
+  CHECK(!vram_graph_init(&g, mem, sizeof mem));
+  if (vram_graph_parse(&g, m->text, strlen(m->text), NULL, 0, err))
+    return 0;
+  bytes = vram_step_bytes(&g, &o);
+  scratch = malloc((size_t)bytes);
+  memset(&r, 0, sizeof r);
+  vram_step(&g, &o, scratch, bytes, &r, err);
+  free(scratch);
+  return r.params_bytes;
+}
+
+/* What the fullest stage weighs: its units are those up to end[i]. */
+static uint64_t cut_fullest(const cut_model *m, const uint32_t *end, uint32_t stages,
+                            uint32_t alive) {
+  uint64_t most = 0;
+  uint32_t i, k, from = 0;
+  for (i = 0; i < stages; i++) {
+    uint64_t sum = 0;
+    for (k = from; k < end[i]; k++)
+      sum += 4 * m->params[k] + alive * m->outputs[k];
+    most = sum > most ? sum : most;
+    from = end[i];
+  }
+  return most;
+}
+
+/* The least of all ways to cut it. */
+static uint64_t cut_best(const cut_model *m, uint32_t *end, uint32_t at, uint32_t stages,
+                         uint32_t alive) {
+  uint64_t best = UINT64_MAX, now;
+  if (at + 1 == stages) {
+    end[at] = m->units;
+    return cut_fullest(m, end, stages, alive);
+  }
+  for (end[at] = (at ? end[at - 1] : 0) + 1; end[at] + (stages - at - 1) <= m->units; end[at]++) {
+    now = cut_best(m, end, at + 1, stages, alive);
+    best = now < best ? now : best;
+  }
+  return best;
+}
+
+/* balance=1: no way to cut it has a fullest stage that weighs less. */
+static void test_balance(void) {
+  uint64_t random = 7;
+  uint32_t round;
+  for (round = 0; round < 24; round++) {
+    const uint32_t stages = 2 + round % 3, units = stages + round / 3 % 4;
+    const uint32_t micros = stages + round % 5;
+    uint32_t end[CUT_UNITS], other[CUT_UNITS], i, at = 0;
+    char spec[80];
+    cut_model m;
+    cut_model_of(&m, &random, units, "");
+    snprintf(spec, sizeof spec, "pp=%u,microbatches=%u,balance=1%s", (unsigned)stages,
+             (unsigned)micros, round & 1 ? ",schedule=GPipe" : "");
+    snprintf(test_where, sizeof test_where, "%s", spec);
+    for (i = 0; i < stages; i++) {
+      vram_error err;
+      uint64_t bytes = cut_params_of(&m, spec, i, &err);
+      TEXT(err.text, "");
+      for (; at < units && bytes >= m.params[at] && bytes; at++)
+        bytes -= m.params[at];
+      EQUAL(bytes, 0);
+      end[i] = at;
+    }
+    EQUAL(at, units);
+    EQUAL(cut_fullest(&m, end, stages, round & 1 ? micros : stages),
+          cut_best(&m, other, 0, stages, round & 1 ? micros : stages));
+  }
+}
+
+/* `stage` lines: the modules with which stages begin, the first left out. */
+static void test_stage_lines(void) {
+  uint64_t random = 3;
+  cut_model m;
+  vram_error err;
+  cut_model_of(&m, &random, 6, "stage u.1 u.5\n");
+  EQUAL(cut_params_of(&m, "pp=3,microbatches=3", 0, &err), m.params[0]);
+  EQUAL(cut_params_of(&m, "pp=3,microbatches=3", 1, &err),
+        m.params[1] + m.params[2] + m.params[3] + m.params[4]);
+  EQUAL(cut_params_of(&m, "pp=3,microbatches=3", 2, &err), m.params[5]);
+  TEXT(err.text, "");
+  cut_params_of(&m, "pp=2,microbatches=3", 0, &err);
+  TEXT(err.text, "as many names of stage lines as there are cuts are expected: one less than the "
+                 "stages of all ranks");
+  cut_model_of(&m, &random, 6, "stage u.3\nstage u.9\n");
+  cut_params_of(&m, "pp=3,microbatches=3", 1, &err);
+  CHECK(strstr(err.text, "a stage without nodes"));
+}
+
 int main(void) {
   test_options();
+  test_balance();
+  test_stage_lines();
   test_orders();
   test_orders_refused();
   test_places();

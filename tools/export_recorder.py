@@ -67,7 +67,7 @@ class Recorder(export_found.Found, export_linalg.Linalg, export_recurrent.Recurr
         self.given = []  # names of what the module itself gave,
         self.scalars = set()  # those that are numbers, as a loss is,
         self.returned = 0  # and the number of nodes then
-        self.units = export_units.of(module)
+        self.units, self.plan = export_units.of(module), export_units.plan(module)
         self.leaves = set()  # names of values that became leaves
         self.assigned = {}  # names of values that modules keep, and the number of nodes when they took them
         self.attributes = {}  # by module and attribute those that it took, in order

@@ -268,7 +268,8 @@ def write(rec, name, comment, keep=False):
     for n, t in rec.inputs.items():
         dtype = "model" if t.dtype == rec.dtype else DTYPES[t.dtype]
         head.append(f"input {n} {dtype} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else ""))
-    head += export_units.lines(rec.units, [n.outs[0] for n in rec.nodes if n.outs])
+    named = [n.outs[0] for n in rec.nodes if n.outs]
+    head += export_units.lines(rec.units, named) + export_units.plan_lines(rec.plan, named, rec.note)
     unused = [n for o, n in params.items() if o not in used]
     if unused:
         rec.note(

@@ -124,18 +124,22 @@ def export(d, to, truth):
             return p.stderr.strip().split("\n")[-1]
         source = "hf:" + os.path.join(source, "config.json")
         # what was measured: positions are zeros there, as all values, which transformers takes for packed sequences
-        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone
+        # (masking_utils.py: find_packed_sequence_indices); it was given input_ids and labels alone, and of an encoder with a
+        # decoder the latter has a configuration of its own, whose use_cache nobody switched off
         more = ["--seq", str(d["seq"] or 128), "--packed"]
         with open(source[3:]) as f:
-            more += ["--without", "decoder_input_ids"] if json.load(f).get("is_encoder_decoder") else []
+            if json.load(f).get("is_encoder_decoder"):
+                more += ["--without", "decoder_input_ids", "--set", "use_cache=True"]
     p = subprocess.run(
         [PYTHON, os.path.join(HERE, "export_torch.py"), source, "-o", to, *more], capture_output=True, text=True
     )
     if kind == "hf" and not p.returncode:
-        with open(to) as f:  # what was measured had layers as units, not what transformers keeps whole
-            text = re.sub(r"(?m)^unit .*\n", "", f.read())
+        with open(to) as f:
+            text = f.read()
+        # what was measured had layers as units, not what transformers keeps whole
+        units = " ".join(dict.fromkeys(re.findall(r"(?m)^\w+ (\S*?\.\d+)\.", re.sub(r"(?m)^(?:drop|unit) .*\n", "", text))))
         with open(to, "w") as f:
-            f.write(text)
+            f.write(re.sub(r"(?m)^unit .*\n(?:unit .*\n)*", f"unit {units}\n", text, count=1))
     return p.stderr.strip().split("\n")[-1] if p.returncode else ""
 
 
@@ -158,7 +162,7 @@ OURS = {"sgd": "sgd_momentum", "adamw": "adamw", "adam": "adam"}
 CUTS = {
     "tp": ("sp", "loss_parallel"),
     "pp": ("schedule", "microbatches", "stages", "return_outputs", "units", "loss_fn", "crossing"),
-    "cp": (),
+    "cp": ("rotate_method", "enable_load_balance"),
     "ep": (),
 }
 
@@ -167,9 +171,12 @@ def spec(d):
     """--parallel of a case"""
     s, mesh, o = d["strategy"], d["mesh"], dict(d["options"])
     parts = s.split("+")
-    if s == "hsdp":
+    if "hsdp" in parts:
+        at = parts.index("hsdp")
+        sizes = mesh[:at] + [f"{mesh[at]}x{mesh[at + 1]}"] + mesh[at + 2 :]
+    elif s == "fsdp1" and len(mesh) == 2:
         sizes = [f"{mesh[0]}x{mesh[1]}"]
-    elif len(parts) == 2:
+    elif len(parts) > 1:
         sizes = mesh
     else:
         sizes = [d["world"]]
@@ -177,8 +184,8 @@ def spec(d):
         o["init"] = "meta"
     if parts[0] == "pp" and d["source"].startswith("lm:"):
         o["loss_fn"] = "loss_fn.flatten"
-        if d["amp"]:
-            o["crossing"] = d["amp"]
+        if d["amp"] or o.get("mp"):
+            o["crossing"] = d["amp"] or o["mp"]
     words = []
     for part, size in zip(parts, sizes):
         cuts = {k for p in parts for k in CUTS.get(p, ())}
@@ -274,7 +281,8 @@ def compare(d, text):
         for k in ("requested", "requested_peak"):
             r.figure(f"wrap {k}", o["setup"]["wrap"][k + "_bytes"] + before, d["setup"]["wrap"][k])
     for k in ("local_params_bytes", "gradients_bytes", "optimizer_state_bytes"):
-        if k == "local_params_bytes" and d.get(k, 0) > 4 * d.get("params_elements", 1 << 60):
+        views = d["options"].get("use_orig_params") == "1" or d.get(k, 0) > 4 * d.get("params_elements", 1 << 60)
+        if k == "local_params_bytes" and views:
             continue  # a storage that several parameters are views of was added for each of them
         # all parameters of DeepSpeed lie in one storage, which the data count for each of them; gradients are gone
         if k in d and k in o and d["strategy"] != "none" and d["strategy"][:2] != "ds":

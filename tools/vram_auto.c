@@ -85,8 +85,9 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
 }
 
 /* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
-   stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). */
-static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep,
+   stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). Of tensor
+   parallelism's DTensors DistributedDataParallel wants none. */
+static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t ranks,
                             char (*to)[AUTO_WAY]) {
   const char *const stays = has_option(a, "reshard") ? NULL : ",reshard=0";
   uint32_t n = 0, i;
@@ -94,10 +95,12 @@ static uint32_t wrappers_of(const auto_search *a, uint32_t ranks, uint32_t ep,
     **to = 0;
     return 1;
   }
-  snprintf(to[n++], sizeof *to, "ddp=%" PRIu32, ranks);
-  if (ep > 1) /* experts are what DistributedDataParallel is told to leave alone */
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "ddp=%" PRIu32, ranks);
+  if (x->ep > 1) /* experts are what DistributedDataParallel is told to leave alone */
     return n;
-  snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
+  if (x->tp == 1)
+    snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
   for (i = ranks; i > 1; i--)
     if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
       char way[32];
@@ -141,28 +144,27 @@ static int line_add(auto_search *a, const auto_line *like, const char *wrapper, 
   return good ? FITS : cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
 }
 
-/* What tp, ep and a micro-batch leave: pipelines, context parallelism, wrappers, with layers
-   checkpointed and without. */
+/* What tp, cp, ep and a micro-batch leave: pipelines, wrappers, with layers checkpointed and
+   without. */
 static int lines_add(auto_search *a, const auto_line *group, int sp) {
   char way[AUTO_WRAPPERS][AUTO_WAY];
   auto_line like = *group;
-  const uint32_t beside = a->devices / group->tp;
+  const uint32_t beside = a->devices / group->tp / group->cp;
   uint32_t i, n;
   int status = FITS;
-  for (like.pp = 1; like.pp <= beside && !status; like.pp++)
-    for (like.cp = 1; like.cp <= beside / like.pp && like.cp <= AUTO_NODE && !status; like.cp++) {
-      const uint32_t dp = beside / like.pp / like.cp;
-      if (beside % (like.pp * like.cp) || dp % like.ep || a->global_batch % dp ||
-          a->global_batch / dp % like.batch)
-        continue;
-      like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
-      if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
-        continue;
-      n = wrappers_of(a, dp, like.ep, way);
-      for (i = 0; i < n && !status; i++)
-        for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
-          status = line_add(a, &like, way[i], sp);
-    }
+  for (like.pp = 1; like.pp <= beside && !status; like.pp++) {
+    const uint32_t dp = beside / like.pp;
+    if (beside % like.pp || dp % like.ep || a->global_batch % dp ||
+        a->global_batch / dp % like.batch)
+      continue;
+    like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
+    if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
+      continue;
+    n = wrappers_of(a, &like, dp, way);
+    for (i = 0; i < n && !status; i++)
+      for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
+        status = line_add(a, &like, way[i], sp);
+  }
   return status;
 }
 
@@ -404,7 +406,7 @@ static int places_make(const auto_search *a, const vram_graph *whole, auto_group
     const uint64_t bytes = vram_parallel_cut_bytes(whole);
     x->g = *whole;
     p.rank = x->rank = place ? place[i].rank : 0;
-    if (cut->tp > 1 || cut->ep > 1) {
+    if (cut->tp > 1 || cut->cp > 1 || cut->ep > 1) {
       x->mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
       if (!x->mem)
         status = cmd_no_memory();
@@ -436,6 +438,8 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   status = lines_add(a, &of, sp);
   if (status || a->count == from)
     return status;
+  snprintf(part, sizeof part, "cp=%" PRIu32, of.cp);
+  spec_add(a, spec, part);
   snprintf(part, sizeof part, "tp=%" PRIu32 "%s", of.tp, sp ? ",sp=1" : "");
   spec_add(a, spec, part);
   if (of.ep > 1)
@@ -472,13 +476,17 @@ static int search_batch(auto_search *a, int64_t batch) {
   memset(&like, 0, sizeof like);
   like.batch = batch;
   for (like.tp = 1; like.tp <= AUTO_NODE && like.tp <= a->devices && !status; like.tp++) {
+    const uint32_t beside = a->devices / like.tp;
     if (a->devices % like.tp)
       continue;
     like.ep = 1;
-    for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
-      status = group_search(a, l, &like, sp);
-    for (like.ep = 2; like.ep <= a->devices / like.tp && a->has_experts && !status; like.ep++)
-      if (a->devices / like.tp % like.ep == 0)
+    for (like.cp = 1; like.cp <= AUTO_NODE && like.cp <= beside && !status; like.cp++)
+      for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
+        if (beside % like.cp == 0)
+          status = group_search(a, l, &like, sp);
+    like.cp = 1;
+    for (like.ep = 2; like.ep <= beside && a->has_experts && !status; like.ep++)
+      if (beside % like.ep == 0)
         status = group_search(a, l, &like, 0);
   }
   return status;

@@ -1,15 +1,18 @@
-/* vram convert: the graph of a file of a model as text. A kind of file is a row of `kinds`. */
+/* vram convert: the graph of a file of a model as text, or that of one rank. A kind of file is a
+   row of `kinds`. */
 #include "vram_job.h"
 #include "vram_model.h"
 
 cmd_text help_convert = {
-    "vram convert FILE [options]   the graph of a file of a model as text\n"
+    "vram convert FILE [options]   the graph of a file of a model as text, or that of one rank\n"
     "\n"
     "  -o FILE               the text (default: standard output)\n"
     "  --batch N             the first dim that the file leaves open\n"
     "  --dim NAME=N          any dim; may be given more than once\n"
     "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"
-    "                        config.json: the steps of a generation, with caches\n",
+    "                        config.json: the steps of a generation, with caches\n"
+    "  --parallel SPEC       what one rank has of it: tp=N, ep=N, with collectives; texts, too\n"
+    "  --rank R              which rank (default: 0)\n",
     NULL};
 
 /* ---- kinds of files ---- */
@@ -158,7 +161,7 @@ static int convert_argument(job *j, const char **out, const char *a, const char 
     j->model = a;
     return 1;
   }
-  if (!cmd_in(a, "-o --batch --dim --generate"))
+  if (!cmd_in(a, "-o --batch --dim --generate --parallel --rank"))
     return cmd_unknown_option(a, "convert", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
@@ -166,6 +169,40 @@ static int convert_argument(job *j, const char **out, const char *a, const char 
     return job_option(j, a, v);
   *out = v;
   return 2;
+}
+
+/* The text of one rank in the place of the whole one. Not FITS: message printed. */
+static int convert_rank(job *j, char **text, size_t *len) {
+  text_out t = {NULL, 0, 0};
+  const vram_sink sink = {text_write, &t};
+  loaded l;
+  vram_error e;
+  void *scratch;
+  uint64_t need;
+  int status;
+  if (j->parallel.tp < 2 && j->parallel.ep < 2)
+    return cmd_bad("nothing is cut by", j->spec, "tp=N or ep=N");
+  j->training = NULL;
+  status = job_check(j);
+  if (status)
+    return status;
+  status = model_load(&l, j, *text, *len);
+  *text = NULL;
+  need = status ? 0 : vram_graph_write_bytes(&l.g);
+  scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need + 1) : NULL;
+  if (!status && !scratch)
+    status = cmd_no_memory();
+  if (!status && vram_graph_write(&l.g, scratch, need, &sink, &e))
+    status = e.code == VRAM_ERR_WRITE ? cmd_no_memory() : cmd_bad(e.text, NULL, NULL);
+  free(scratch);
+  model_unload(&l);
+  if (status)
+    free(t.text);
+  else {
+    *text = t.text;
+    *len = t.len;
+  }
+  return status;
 }
 
 int convert_command(int argc, char **argv) {
@@ -186,7 +223,12 @@ int convert_command(int argc, char **argv) {
   }
   if (!j.model)
     return cmd_bad("no file", NULL, "vram convert FILE; vram convert -h");
-  status = model_text(j.model, &j, &text, &len);
+  if (j.spec ? j.all_ranks : j.rank_given != NULL)
+    return cmd_bad(j.spec ? "a text for every rank:" : "an option of --parallel:",
+                   j.spec ? "--rank all" : "--rank", j.spec ? "one rank" : NULL);
+  status = j.spec ? model_read(j.model, &j, &text, &len) : model_text(j.model, &j, &text, &len);
+  if (!status && j.spec)
+    status = convert_rank(&j, &text, &len);
   if (status)
     return status;
   status = cmd_output_open(&o, out);

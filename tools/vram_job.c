@@ -805,10 +805,12 @@ static int other_batches_load(loaded *l, job *j, size_t len) {
 static int job_cut(const job *j, loaded *l) {
   vram_error err;
   uint64_t need;
-  if (!j->spec || (j->parallel.tp < 2 && j->parallel.ep < 2))
+  if (!j->spec || (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2) || l->g.is_cut ||
+      l->g.context)
     return FITS;
   if (j->last_batch || j->eval_batch || j->dry_run_batch)
-    return cmd_bad("tp excludes --last-batch, --eval-batch and --dry-run-batch", NULL, NULL);
+    return cmd_bad("what cuts a model excludes --last-batch, --eval-batch and --dry-run-batch",
+                   NULL, NULL);
   l->whole = l->g;
   need = vram_parallel_cut_bytes(&l->whole);
   l->cut_mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;

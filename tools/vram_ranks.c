@@ -160,6 +160,8 @@ static void place_text(const vram_parallel *p, uint32_t rank, char *to, size_t c
     snprintf(to, cap, "pp %" PRIu32, place.pp);
   if (p->dp > 1 && strlen(to) + 2 < cap)
     snprintf(to + strlen(to), cap - strlen(to), "%sdp %" PRIu32, *to ? " " : "", place.dp);
+  if (p->cp > 1 && strlen(to) + 2 < cap)
+    snprintf(to + strlen(to), cap - strlen(to), "%scp %" PRIu32, *to ? " " : "", place.cp);
   if (p->tp > 1 && strlen(to) + 2 < cap)
     snprintf(to + strlen(to), cap - strlen(to), "%stp %" PRIu32, *to ? " " : "", place.tp);
 }

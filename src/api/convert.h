@@ -9,6 +9,19 @@
    in the text as numbers, and a comment says so. What has no word becomes a `custom` line with the
    shape that the file says, and a comment with its name. */
 
+#ifndef VRAM_NO_MODEL
+/* Bytes of memory that vram_graph_write needs. */
+VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g);
+
+/* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes are
+   numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
+     VRAM_ERR_MEMORY       scratch is too small; nothing is written
+     VRAM_ERR_UNSUPPORTED  a whole training step, or a key with a word that is not known
+     VRAM_ERR_WRITE        the sink has ended it */
+VRAM_API vram_result vram_graph_write(const vram_graph *g, void *scratch, uint64_t bytes,
+                                      const vram_sink *sink, vram_error *err);
+#endif
+
 #if !defined(VRAM_NO_READ) && !defined(VRAM_NO_MODEL)
 /* Writes the graph of an ONNX or TFLite model that was read and finished; of TFLite channels first
    (N,C,H,W), and quantised tensors as the f32 that they stand for. set: sizes for dims by the names

@@ -149,10 +149,12 @@ typedef struct vram_graph {
   uint8_t autocast;     /* of new nodes */
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
+  const vram_node *context; /* context_parallel around the module; NULL: there is none */
   vram_value *root;     /* the first output: what backward starts from */
   vram_value *inferred; /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
   struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
+  struct vram__tp_word *tp_first, *tp_last;         /* names of `tp` lines */
   const vram_node *returned; /* the last node of the module, where its caller goes on; NULL: all */
   vram_value **result;       /* and what the module returns there */
   uint32_t nresult;
@@ -227,6 +229,10 @@ VRAM_API vram_result vram_graph_units(vram_graph *g, const char *names);
 /* Where the second stage of a pipeline begins, the third, and so on: before the first node of that
    name, or whose name goes on behind a point. Without them stages are cut at units. */
 VRAM_API vram_result vram_graph_stages(vram_graph *g, const char *names);
+
+/* How tensor parallelism cuts modules, instead of the usual plan: a style, names, and layouts, as
+   behind `tp` in a text ("colwise q_proj k_proj v_proj", "rowwise o_proj output_layouts=1"). */
+VRAM_API vram_result vram_graph_tp(vram_graph *g, const char *words);
 
 /* What inference gives in place of the outputs of training: what only these need, a loss and its
    way there, is left out. */

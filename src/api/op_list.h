@@ -42,12 +42,12 @@
   X(gumbel_softmax) X(softmin) X(fft) X(rfft) X(irfft) X(complex) X(view_as_real) \
   X(view_as_complex) X(polar) X(angle) X(layer_norm) X(rms_norm) X(group_norm) \
   X(local_response_norm) X(batch_norm) X(instance_norm) X(weight_norm) \
-  X(scaled_dot_product_attention) X(multi_head_attention) X(transformer_encoder_layer) X(lstm) \
-  X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) X(mse_loss) \
-  X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
-  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
-  X(triplet_margin_loss) X(hinge_embedding_loss) X(margin_ranking_loss) X(poisson_nll_loss) \
-  X(soft_margin_loss) X(multi_margin_loss) X(multilabel_margin_loss) X(all_reduce) X(replicate) \
-  X(all_gather) X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) \
-  X(loss_parallel) X(moe) X(custom)
+  X(scaled_dot_product_attention) X(ring_attention) X(context_parallel) X(multi_head_attention) \
+  X(transformer_encoder_layer) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
+  X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(all_gather) X(reduce_scatter) \
+  X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) X(custom)
 /* clang-format on */

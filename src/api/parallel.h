@@ -58,7 +58,8 @@ typedef enum vram_sharding { /* of FullyShardedDataParallel */
                              VRAM_SHARDING_FULL,
                              VRAM_SHARDING_GRAD_OP,
                              VRAM_SHARDING_NONE,
-                             VRAM_SHARDING_HYBRID
+                             VRAM_SHARDING_HYBRID,
+                             VRAM_SHARDING_HYBRID_GRAD_OP
 } vram_sharding;
 
 typedef enum vram_backward_prefetch { /* of FullyShardedDataParallel */
@@ -104,7 +105,12 @@ typedef struct vram_parallel {
   vram_backward_prefetch backward_prefetch;
   /* tensor parallelism */
   uint8_t sp, loss_parallel; /* SequenceParallel; loss_parallel() */
+  vram_words plan;           /* as `tp` lines, with : for blanks and / between them; before those of
+                                the text */
+  /* context parallelism: set_rotate_method("alltoall"); _cp_options.enable_load_balance */
+  uint8_t alltoall, enable_load_balance;
   /* pipelines */
+  uint8_t is_pipeline; /* "pp" was said: a schedule's step, with pp = 1, too */
   vram_pipeline schedule;
   uint32_t microbatches;
   uint32_t stages;    /* of this rank; 0: as the schedule has it */
@@ -172,9 +178,10 @@ VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole);
 
 /* The graph of one rank of tensor parallelism (p->tp, p->rank, sp, loss_parallel): layers have this
    rank's part of their weights, and collectives stand between them, as
-   torch.distributed.tensor.parallel has both. `local` lies in the caller's memory and points into
-   the whole graph, which must outlive it. Nothing is NULL but err.
-     VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
+   torch.distributed.tensor.parallel has both. Of context parallelism (p->cp): inputs and buffers
+   are cut along the sequence, and attention is that of a ring, as context_parallel has both.
+   `local` lies in the caller's memory and points into the whole graph, which must outlive it.
+   Nothing is NULL but err. VRAM_ERR_UNSUPPORTED  what cannot be cut: *err names the node */
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
@@ -183,24 +190,25 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
 typedef struct vram_rank_class {
   uint32_t rank;     /* the first of them in its first copy; the last one there. Of */
   uint32_t last;     /* ZeroRedundancyOptimizer others may lie between */
-  uint64_t ranks;    /* how many, in all copies and along cp */
+  uint64_t ranks;    /* how many, in all copies */
   uint64_t elements; /* of parameters whose state each of them has */
 } vram_rank_class;
 
 /* Bytes of scratch for both: */
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p);
 
-/* Classes of what is cut, in the order of their ranks: the stages, and in each the ranks along tp
-   that have different parts. Of each one stands for all that lie at the same place of pp and tp.
-   At most cap are written to list, which may be NULL where cap is 0; *count becomes how many there
-   are. VRAM_ERR_MEMORY: scratch is too small; VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
+/* Classes of what is cut, in the order of their ranks: the stages, in each the ranks along cp, and
+   in each of these the ranks along tp that have different parts. Of each one stands for all that
+   lie at the same place of pp, cp and tp. At most cap are written to list, which may be NULL where
+   cap is 0; *count becomes how many there are. VRAM_ERR_MEMORY: scratch is too small;
+   VRAM_ERR_LIMIT: more than 2^32-1 ranks. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count);
 
-/* Classes of the ranks at the place of pp and tp that p->rank has, by what the wrapper gives each
-   of the parameters of g, which is the graph of that place: rows (fully_shard), whole parameters
-   (ZeroRedundancyOptimizer), the same (all others). */
+/* Classes of the ranks at the place of pp, cp and tp that p->rank has, by what the wrapper gives
+   each of the parameters of g, which is the graph of that place: rows (fully_shard), whole
+   parameters (ZeroRedundancyOptimizer), the same (all others). */
 VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_parallel *p,
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count);
@@ -220,7 +228,11 @@ VRAM_API const char *vram_pipeline_name(vram_pipeline schedule);
   X(RECV_F) /* its inputs are to be received, */                                                   \
   X(RECV_B) /* the gradients of its outputs */                                                     \
   X(WAIT_F) /* until what was sent is received */                                                  \
-  X(WAIT_B)
+  X(WAIT_B)                                                                                        \
+  X(UNSHARD)     /* fully_shard gathers the stage's parameters, */                                 \
+  X(RESHARD)     /* lets go of them, */                                                            \
+  X(REDUCE_GRAD) /* and reduces its gradients */                                                   \
+  X(WAIT_REDUCE_GRAD)
 
 typedef enum vram_stage_action_kind {
 #define VRAM__X(id) VRAM_STAGE_##id,
@@ -240,7 +252,8 @@ VRAM_API uint64_t vram_pipeline_bytes(const vram_parallel *p);
 /* The actions of a rank of the pipeline (0 to pp - 1), in order, as its schedule makes them of
    p->schedule, p->pp, p->stages and p->microbatches: at most cap are written to list (NULL only
    where cap is 0), *count becomes how many there are. GPipe and 1F1B have no actions to send,
-   receive and wait: they do so around each forward and backward. What PyTorch refuses is
+   receive and wait: they do so around each forward and backward. Those of fully_shard are there
+   where p->wrapper is it. What PyTorch refuses is
    VRAM_ERR_VALUE, with its words in *err, if that is not NULL; too little scratch VRAM_ERR_MEMORY.
    */
 VRAM_API vram_result vram_pipeline_order(const vram_parallel *p, uint32_t rank, void *scratch,

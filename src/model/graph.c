@@ -247,7 +247,7 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
                   (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
   p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
-  g->is_cut |= p->is_dtensor;
+  g->is_cut |= p->is_dtensor | p->is_expert;
 }
 
 /* One more parameter of the node, of these sizes; NULL: no memory, or part of a block. */

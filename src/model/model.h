@@ -330,6 +330,33 @@ typedef struct vram__loop {
   } carried[64]; /* names that a round hands on to the next one */
 } vram__loop;
 
+/* ---- a plan of tensor parallelism */
+
+enum { /* what becomes of a module; torch.distributed.tensor.parallel's names */
+       VRAM__TP_NONE,
+       VRAM__TP_COLWISE,
+       VRAM__TP_ROWWISE,
+       VRAM__TP_SEQUENCE,
+       VRAM__TP_INPUT,  /* PrepareModuleInput */
+       VRAM__TP_OUTPUT, /* PrepareModuleOutput */
+       VRAM__TP_SUMMED, /* every rank has all of it, and its gradients are summed in place */
+       VRAM__TP_WHOLE,  /* every rank has all of it */
+       VRAM__TP_USUAL,  /* names of no line go by the usual plan */
+       VRAM__TP_UNKNOWN /* a style that cannot be played */
+};
+
+enum { VRAM__LAYOUT_UNSAID = INT8_MIN, VRAM__LAYOUT_REPLICATE = INT8_MAX }; /* else an axis */
+
+/* A name of a `tp` line: parts between points, * and ? in them as in parallelize_module. */
+typedef struct vram__tp_word {
+  struct vram__tp_word *next;
+  const char *text;
+  uint32_t len;
+  uint8_t style, row;            /* row: its name's, in units.c */
+  uint8_t is_dtensor;            /* use_local_output=0 */
+  int8_t input, output, desired; /* layouts */
+} vram__tp_word;
+
 /* Keys of a node, as vram_node has them: words[count] is the 0 that ends them. */
 typedef struct vram__keys {
   int64_t *words;
@@ -467,6 +494,8 @@ VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t nd
 VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN vram__span vram__node_label(const vram_node *n);
 VRAM__FN int vram__unit_add(vram_graph *g, vram__span name, int stage);
+VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank);
+VRAM__FN const char *vram__tp_style_name(const vram__tp_word *w);
 VRAM__FN int vram__node_same_line(const vram_node *a, const vram_node *b);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN uint64_t vram__param_padding(const vram_param *p);
@@ -560,6 +589,12 @@ static inline uint64_t vram__param_bytes(const vram_param *p, vram_dtype dt) {
    (_ops/_embedding_ops.py). */
 static inline int vram__param_has_whole_gradient(const vram_param *p) {
   return p->is_dtensor && p->node->op == VRAM_OP_embedding_shard;
+}
+
+/* What a collective reads until somebody waits for its result: no variable names it. */
+static inline int vram__value_is_flight(const vram_value *v) {
+  return v->node && v != v->node->out &&
+         (v->node->op == VRAM_OP_reduce_scatter || v->node->op == VRAM_OP_all_to_all);
 }
 
 /* NULL: n is the first one. */

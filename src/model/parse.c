@@ -573,6 +573,15 @@ static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
 
 static int vram__stage_line(vram__parser *p) { return vram__modules_line(p, 1); }
 
+/* A `tp` line. */
+static int vram__tp_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  if (p->depth || p->blocks)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "tp inside a block", NULL);
+  return p->names_only || vram__tp_add(p->g, vram__span_of(p->at, p->end), ' ') ||
+         vram__parse_located(p, at);
+}
+
 /* A `return` line. */
 static int vram__return_line(vram__parser *p) {
   const char *const at = p->token.text;
@@ -905,6 +914,7 @@ static const struct {
     {"return", vram__return_line},
     {"unit", vram__unit_line},
     {"stage", vram__stage_line},
+    {"tp", vram__tp_line},
     {"drop", vram__parse_drop},
     {"keep", vram__parse_keep},
     {"store", vram__parse_store},

@@ -37,7 +37,7 @@ static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, con
 }
 
 /* attention.cpp, validate_sdpa_input */
-static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
@@ -306,6 +306,20 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
   vram__save_tensor(s, f, p->in[2]);
 }
 
+/* What was saved, behind a mask. */
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  vram__sdpa_saved x;
+  x.g = VRAM__SLOTS(f)[0].g;
+  x.k = saved[0];
+  x.q = saved[1];
+  x.v = saved[2];
+  x.lse = saved[3];
+  x.y = saved[4];
+  x.dropout = (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0;
+  return x;
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
 static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   const int math = s->device.rules->attention.math;
@@ -400,40 +414,22 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
   return mask;
 }
 
-/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+/* attention.cu, _efficient_attention_forward */
+static void vram__efficient_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                    vram__sdpa_made *m) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const vram_dtype dt = p->in[0].dt;
-  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
-  vram__grad_fn *f;
-  if (p->in[3].d)
-    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  vram__tensor sums = vram__tensor_none();
   if (!p->dropout_p && s->device.rules->attention.device_seed) { /* else they are on the host */
-    seed = vram__tensor_raw(s, 8);
-    offset = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 8);
+    m->rest[1] = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
-  if (f)
-    lse =
-        vram__tensor_raw(s, vram__product4_or_overflow(
-                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
+  m->y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), p->in[0].dt);
+  m->rows = vram__round_up(z.sq, s->device.rules->efficient.lse);
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, m->rows));
+  if (vram__is_half(p->in[0].dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
-  if (f) {
-    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
   vram__tensor_release(s, sums);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
 }
 
 /* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
@@ -519,27 +515,30 @@ static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *
   return delta;
 }
 
-/* attention_backward.cu, _efficient_attention_backward */
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+/* attention_backward.cu, _efficient_attention_backward. mask: of its gradient, or NULL */
+static void vram__efficient_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *mask,
+                                     vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int half = vram__is_half(q.dt);
-  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
-               workspace;
+  vram__tensor g_copy = vram__attention_bshd_copy(s, x->g), spread[2], delta, workspace;
   to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
   to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
   vram__attention_spread_heads(s, &z, q.dt, spread);
-  if (f->nin > 3 && vram__input_wanted(f, 3))
-    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  if (mask)
+    *mask = vram__efficient_mask_gradient(s, &z, q.dt);
   delta = vram__efficient_delta(s, &z, half);
-  workspace = vram__tensor_raw(
-      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  workspace = vram__tensor_raw(s, vram__efficient_workspace(s, &z, half, x->dropout));
   vram__tensor_release(s, delta);
   vram__tensor_release(s, workspace);
   vram__attention_sum_heads(s, &z, k, v, spread);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__efficient_backward(s, &x, f->nin > 3 && vram__input_wanted(f, 3) ? to + 3 : NULL, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -605,7 +604,7 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
 }
 
 /* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
-static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p) {
   const int64_t d = p->in[0].d->v[3];
   int64_t pad[2];
   uint32_t i;
@@ -616,54 +615,34 @@ static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
 }
 
 /* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
-  const int64_t width = p->in[0].d->v[3];
-  vram__sdpa_size z;
-  vram__grad_fn *f;
-  vram__tensor y, lse, partial[2], rng, unused;
-  vram__flash_pad(s, p);
-  z = vram__sdpa_sizes(p);
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
-  y = vram__tensor_empty(s,
-                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
-                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
-                             : vram__attention_like_bshd(s, p->in[0].d),
-                         p->in[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+static void vram__flash_forward(vram__step *s, const vram__sdpa *p, vram__sdpa_made *m) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  vram__tensor partial[2];
+  m->y = vram__tensor_empty(s,
+                            vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                                ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                                : vram__attention_like_bshd(s, p->in[0].d),
+                            p->in[0].dt);
+  m->rows = z.sq;
+  m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
   vram__flash_partial(s, &z, p->dropout_p != 0, partial);
-  rng = unused = vram__tensor_none();
   if (s->device.rules->attention.flash_seed) {
-    rng = vram__tensor_raw(s, 16);
-    unused = vram__tensor_raw(s, 8);
+    m->rest[0] = vram__tensor_raw(s, 16);
+    m->rest[1] = vram__tensor_raw(s, 8);
     if (p->dropout_p)
-      vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
-  }
-  if (f) {
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, rng);
-    vram__save_tensor(s, f, unused);
+      vram__tensor_replace(s, &m->rest[0], vram__tensor_raw(s, 16));
   }
   vram__tensor_release(s, partial[1]);
   vram__tensor_release(s, partial[0]);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, unused);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (width != z.d)
-    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
-  return y;
 }
 
 /* flash_api.cpp, mha_bwd */
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor *saved = VRAM__SAVED(f);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[4];
+static void vram__flash_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor k = x->k, q = x->q, v = x->v;
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
   const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
-  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
-                     y_copy = vram__attention_bshd_copy(s, y);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, x->g),
+                     y_copy = vram__attention_bshd_copy(s, x->y);
   vram__tensor delta, query_sums, spread[2];
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
@@ -677,6 +656,11 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   vram__tensor_release(s, delta);
   vram__tensor_release(s, y_copy);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__flash_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
@@ -701,33 +685,21 @@ static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *
   return vram__dims_in(s, 4, size, stride);
 }
 
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+static void vram__cudnn_forward(vram__step *s, const vram__sdpa *p, int wants_lse,
+                                vram__sdpa_made *m) {
   const vram_dims *q = p->in[0].d;
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
-  if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    vram__sdpa_save(s, f, p);
-    vram__save_tensor(s, f, lse);
-    vram__save_tensor(s, f, y);
-    vram__save_tensor(s, f, offset);
-    vram__save_tensor(s, f, seed);
-  }
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, seed);
-  vram__tensor_release(s, offset);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
+  m->rest[0] = vram__tensor_raw(s, 8);
+  m->rest[1] = vram__tensor_raw(s, 8);
+  m->y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  m->rows = q->v[2];
+  if (wants_lse)
+    m->lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
 }
 
 /* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
    rows are what it needs at least; the upper bound has room for the other gradients, too. */
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g,
-                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
-  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+static void vram__cudnn_backward(vram__step *s, const vram__sdpa_saved *x, vram__tensor *to) {
+  const vram__tensor g = x->g, k = x->k, q = x->q, v = x->v;
   vram__tensor g_copy = vram__tensor_none(), workspace;
   to[0] = vram__pointwise_empty1(s, q);
   to[1] = vram__pointwise_empty1(s, k);
@@ -739,7 +711,77 @@ VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__t
   vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
   vram__tensor_release(s, workspace);
   vram__tensor_release(s, g_copy);
+}
+
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__sdpa_saved x = vram__sdpa_saved_of(f);
+  vram__cudnn_backward(s, &x, to);
   vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- one of the three ---- */
+
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m) {
+  m->y = m->lse = m->rest[0] = m->rest[1] = vram__tensor_none();
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_forward(s, p, m);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_forward(s, p, wants_lse, m);
+  else
+    vram__cudnn_forward(s, p, wants_lse, m);
+}
+
+/* In the order of the arguments' names: flash attention's are rng_state and unused, the others'
+   philox_offset and philox_seed. */
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m) {
+  const int flash = backend == VRAM__SDPA_FLASH;
+  if (backend == VRAM__SDPA_EFFICIENT && p->dropout_p)
+    f->aux |= VRAM__SDPA_SAVED_DROPOUT;
+  vram__sdpa_save(s, f, p);
+  vram__save_tensor(s, f, m->lse);
+  vram__save_tensor(s, f, m->y);
+  vram__save_tensor(s, f, m->rest[!flash]);
+  vram__save_tensor(s, f, m->rest[flash]);
+}
+
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to) {
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_backward(s, x, to);
+  else if (backend == VRAM__SDPA_EFFICIENT)
+    vram__efficient_backward(s, x, NULL, to);
+  else
+    vram__cudnn_backward(s, x, to);
+}
+
+/* Takes what it makes other inputs of: a mask that is expanded, heads of another width. */
+static vram__tensor vram__sdpa_fused(vram__step *s, vram__sdpa *p, int backend) {
+  const uint32_t kind = backend == VRAM__SDPA_FLASH       ? VRAM__K_sdpa_flash
+                        : backend == VRAM__SDPA_EFFICIENT ? VRAM__K_sdpa_efficient
+                                                          : VRAM__K_sdpa_cudnn;
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_made m;
+  vram__grad_fn *f;
+  vram__sdpa_size z;
+  if (backend == VRAM__SDPA_FLASH)
+    vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  if (backend == VRAM__SDPA_EFFICIENT && p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, kind, p->in, backend == VRAM__SDPA_EFFICIENT && p->in[3].d ? 4 : 3, 1,
+                        8);
+  vram__sdpa_fused_forward(s, p, backend, f != NULL, &m);
+  if (f)
+    vram__sdpa_fused_save(s, f, p, backend, &m);
+  vram__tensor_release(s, m.lse);
+  vram__tensor_release(s, m.rest[0]);
+  vram__tensor_release(s, m.rest[1]);
+  vram__grad_fn_set_output(s, f, 0, &m.y);
+  if (width != z.d)
+    vram__tensor_replace(s, &m.y, vram__torch_narrow(s, m.y, 3, width));
+  return m.y;
 }
 
 /* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
@@ -906,7 +948,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
 }
 
 /* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
-static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   if (p->backend == VRAM__SDPA_NONE)
     return vram__sdpa_select(s, p);
   if (vram__sdpa_can_use(s, p, p->backend))
@@ -914,19 +956,6 @@ static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
   vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                     "this attention backend does not take these tensors");
   return VRAM__SDPA_MATH;
-}
-
-static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
-  switch (backend) {
-  case VRAM__SDPA_CUDNN:
-    return vram__sdpa_cudnn(s, p);
-  case VRAM__SDPA_FLASH:
-    return vram__sdpa_flash(s, p);
-  case VRAM__SDPA_EFFICIENT:
-    return vram__sdpa_efficient(s, p);
-  default:
-    return vram__sdpa_math(s, p);
-  }
 }
 
 /* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
@@ -943,7 +972,7 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   backend = vram__sdpa_backend(s, p);
   if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
     vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
-  y = vram__sdpa_run(s, p, backend);
+  y = backend == VRAM__SDPA_MATH ? vram__sdpa_math(s, p) : vram__sdpa_fused(s, p, backend);
   if (unbatched)
     vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 4; i-- > 0;)
@@ -951,30 +980,37 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
   return y;
 }
 
-static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+/* What the node's line asks for, of these inputs. */
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p) {
   const int64_t word = VRAM__INT(n, backend, 0);
-  vram__sdpa p;
-  vram__tensor held[4];
   uint32_t i;
-  p.in[3] = vram__tensor_none();
-  p.dropout_p = VRAM__INT(n, dropout_p, 0);
-  p.causal = VRAM__INT(n, is_causal, 0) != 0;
-  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
-  if (p.gqa && !s->device.rules->attention.gqa) {
+  p->in[3] = vram__tensor_none();
+  p->dropout_p = VRAM__INT(n, dropout_p, 0);
+  p->causal = VRAM__INT(n, is_causal, 0) != 0;
+  p->gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  if (p->gqa && !s->device.rules->attention.gqa) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
     s->problem_node = n;
   }
-  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                                : VRAM__SDPA_NONE;
-  for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    p.in[i] = vram__autocast_low(s, x[i]);
+  p->backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+               : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                 : VRAM__SDPA_NONE;
+  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+    p->in[i] = vram__autocast_low(s, x[i]);
+}
+
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__sdpa p;
+  vram__tensor held[4]; /* by autocast, which holds all arguments */
+  uint32_t i;
+  vram__sdpa_of_node(s, n, x, &p);
+  for (i = 0; i < n->nin; i++)
     held[i] = vram__tensor_retain(s, p.in[i]);
-  }
   if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
     y[0] = vram__torch_sdpa(s, &p);
   else {

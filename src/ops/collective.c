@@ -125,11 +125,16 @@ static uint32_t vram__collective_cut(const vram_node *n, const vram_dims *d) {
   return a;
 }
 
-/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
-static vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x) {
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__dims_bytes_of(x.d, x.dt),
-                    s->o->parallel ? s->o->parallel->tp : 0);
+/* A collective whose result is as large as what it reads. */
+static vram__tensor vram__collective_like(vram__step *s, vram_collective kind, vram__tensor x,
+                                          int64_t ranks) {
+  vram__communicate(s, kind, vram__dims_bytes_of(x.d, x.dt), (uint64_t)ranks);
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* _c10d_functional.all_reduce: a contiguous clone, which is reduced in place */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks) {
+  return vram__collective_like(s, VRAM_COLLECTIVE_ALL_REDUCE, x, ranks);
 }
 
 /* Dims of x with the axis of another size. */
@@ -203,7 +208,7 @@ static vram__tensor vram__reduce_scatter_output(vram__step *s, vram__tensor x, u
 static void vram__forward_all_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__torch_all_reduce(s, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
@@ -221,7 +226,7 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 }
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g);
+  to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -274,13 +279,13 @@ static void vram__forward_all_to_all(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[1] = vram__tensor_contiguous(s, x[0]);
-  y[0] = vram__torch_all_reduce(s, x[0]);
+  y[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, x[0], VRAM__INT(n, ranks, 1));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 static void vram__backward_all_to_all(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor in = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  to[0] = vram__torch_all_reduce(s, in);
+  to[0] = vram__collective_like(s, VRAM_COLLECTIVE_ALL_TO_ALL, in, VRAM__INT(f->node, ranks, 1));
   vram__tensor_release(s, in);
 }
 
@@ -347,19 +352,19 @@ static vram__tensor vram__loss_kept(vram__step *s, vram__tensor target, const vr
 }
 
 /* loss.py, _log_softmax */
-static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
+static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x, int64_t ranks) {
   const vram_dims *row = vram__dims_2d(s, x.d->v[0], 1);
   vram__tensor in = vram__tensor_to(s, x, VRAM_F32), most, reduced, shifted, each, sum, y;
   in = vram__tensor_retain(s, in);
   vram__tensor_release(s, in);
   most = vram__tensor_empty(s, row, VRAM_F32);
-  reduced = vram__torch_all_reduce(s, most);
+  reduced = vram__torch_all_reduce(s, most, ranks);
   vram__tensor_release(s, most);
   shifted = vram__tensor_empty(s, in.d, VRAM_F32);
   each = vram__tensor_empty(s, in.d, VRAM_F32);
   sum = vram__tensor_sum(s, each, 2, 1, VRAM_F32);
   vram__tensor_release(s, each);
-  each = vram__torch_all_reduce(s, sum);
+  each = vram__torch_all_reduce(s, sum, ranks);
   vram__tensor_release(s, sum);
   sum = vram__tensor_empty(s, row, VRAM_F32);
   y = vram__tensor_empty(s, in.d, VRAM_F32);
@@ -375,14 +380,14 @@ static vram__tensor vram__loss_log_softmax(vram__step *s, vram__tensor x) {
 
 /* loss.py, _nll_loss_forward with reduction=mean or sum: the loss and the number of targets */
 static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor target, int mean,
-                                   vram__tensor *count) {
+                                   int64_t ranks, vram__tensor *count) {
   const vram_dims *rows = vram__dims_contiguous(s, target.d);
   vram__tensor safe, masked, mask, found, reduced, kept, t, y;
   safe = vram__loss_kept(s, target, rows, target.dt);
   masked = vram__torch_masked_indices(s, safe, &mask);
   found = vram__tensor_empty(s, vram__dims_2d(s, rows->v[0], 1), x.dt);
   vram__tensor_release(s, mask);
-  reduced = vram__torch_all_reduce(s, found);
+  reduced = vram__torch_all_reduce(s, found, ranks);
   t = vram__tensor_empty(s, rows, x.dt);
   kept = vram__loss_kept(s, target, rows, x.dt);
   vram__tensor_release(s, t);
@@ -405,9 +410,10 @@ static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor t
 static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  const int64_t ranks = VRAM__INT(n, ranks, 1);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
-  vram__tensor log = vram__loss_log_softmax(s, x[0]), count;
-  y[0] = vram__loss_nll(s, log, x[1], mean, &count);
+  vram__tensor log = vram__loss_log_softmax(s, x[0], ranks), count;
+  y[0] = vram__loss_nll(s, log, x[1], mean, ranks, &count);
   if (f) {
     f->aux = (uint64_t)mean;
     vram__save_tensor(s, f, x[1]);

@@ -224,6 +224,7 @@ static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__
 
 VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
-         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
+         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype "
+         "parallel ranks");
 VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
          NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");

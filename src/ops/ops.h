@@ -28,6 +28,18 @@ typedef struct vram__sdpa {
   int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
 } vram__sdpa;
 
+/* What a fused kernel makes: softmax_lse of so many rows for each head, and the random state. */
+typedef struct vram__sdpa_made {
+  vram__tensor y, lse, rest[2];
+  int64_t rows;
+} vram__sdpa_made;
+
+/* What its backward has: the gradient of y, and what was saved. */
+typedef struct vram__sdpa_saved {
+  vram__tensor g, k, q, v, lse, y;
+  int dropout; /* of memory-efficient attention */
+} vram__sdpa_saved;
+
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
 typedef struct vram__operand {
@@ -197,11 +209,28 @@ VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
+VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p);
+VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__tensor *x,
+                                 vram__sdpa *p);
+VRAM__FN vram__sdpa_saved vram__sdpa_saved_of(vram__grad_fn *f);
+VRAM__FN void vram__flash_pad(vram__step *s, vram__sdpa *p);
+VRAM__FN void vram__sdpa_fused_forward(vram__step *s, const vram__sdpa *p, int backend,
+                                       int wants_lse, vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p,
+                                    int backend, const vram__sdpa_made *m);
+VRAM__FN void vram__sdpa_fused_backward(vram__step *s, int backend, const vram__sdpa_saved *x,
+                                        vram__tensor *to);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
+
+/* context_parallel.c */
+VRAM__FN void vram__context_enter(vram__step *s);
+VRAM__FN void vram__context_leave(vram__step *s);
+VRAM__FN void vram__context_inputs(vram__step *s);
+VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_param *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);

@@ -109,6 +109,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
+VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n);
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
 

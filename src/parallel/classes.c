@@ -121,7 +121,7 @@ typedef enum vram__differ {
 } vram__differ;
 
 static vram__differ vram__wrapper_differs(const vram_parallel *p) {
-  return p->dp < 2                                                          ? VRAM__ALL_EQUAL
+  return vram__wrapper_ranks(p) < 2                                         ? VRAM__ALL_EQUAL
          : p->wrapper == VRAM_WRAPPER_FSDP2                                 ? VRAM__BY_ROWS
          : p->wrapper == VRAM_WRAPPER_ZERO1                                 ? VRAM__BY_PARTITION
          : p->wrapper == VRAM_WRAPPER_DS1 || p->wrapper == VRAM_WRAPPER_DS2 ? VRAM__BY_PLACE
@@ -131,16 +131,22 @@ static vram__differ vram__wrapper_differs(const vram_parallel *p) {
 VRAM_API uint64_t vram_parallel_classes_bytes(const vram_graph *g, const vram_parallel *p) {
   uint64_t n = vram__boundaries_room(g) * sizeof(uint32_t) + 16;
   if (vram__wrapper_differs(p) >= VRAM__BY_PARTITION)
-    n += vram__partition_room(g, p->dp);
+    n += vram__partition_room(g, vram__wrapper_ranks(p));
   return n;
 }
 
-/* Ranks of the place of p->rank among those of the wrapper: the number of the first copy's and
-   first cp's rank dp. */
-static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t dp) {
+/* The rank at the place of p->rank that is the wrapper's rank `shard` in the first copy. */
+static uint32_t vram__rank_of_shard(const vram_parallel *p, uint32_t shard) {
   const vram_parallel_place at = vram_parallel_place_of(p);
-  const uint32_t inner = (p->tp ? p->tp : 1) * (p->cp ? p->cp : 1);
-  return at.pp * ((p->copies ? p->copies : 1) * (p->dp ? p->dp : 1) * inner) + dp * inner + at.tp;
+  const uint32_t tp = p->tp ? p->tp : 1;
+  return at.pp * ((p->copies ? p->copies : 1) * vram__wrapper_ranks(p) * tp) + shard * tp + at.tp;
+}
+
+/* Of the wrapper's ranks each cp-th is at the place along cp that p->rank has: the first of them
+   from `from` on. */
+static uint32_t vram__shard_at_place(const vram_parallel *p, uint32_t from) {
+  const uint32_t cp = p->cp ? p->cp : 1, place = vram_parallel_place_of(p).cp;
+  return from + (cp + place - from % cp) % cp;
 }
 
 typedef struct vram__class_list {
@@ -166,7 +172,7 @@ static uint64_t vram__elements_of(const vram_graph *g, const vram_parallel *p, u
   uint64_t sum = 0;
   for (q = g->param_first; q; q = q->next) {
     const uint64_t rows = q->d->ndim ? (uint64_t)q->d->v[0] : 1;
-    const uint64_t part = vram__div_up_u64(rows, p->dp ? p->dp : 1), before = part * dp;
+    const uint64_t part = vram__div_up_u64(rows, vram__wrapper_ranks(p)), before = part * dp;
     const uint64_t own = before >= rows ? 0 : rows - before < part ? rows - before : part;
     if (q->kind == VRAM__PARAM)
       sum += vram__wrapper_differs(p) == VRAM__BY_ROWS ? rows ? q->d->numel / rows * own : 0
@@ -180,15 +186,18 @@ static void vram__classes_by_rows(const vram_graph *g, const vram_parallel *p, u
   vram__bounds_of_ranks b;
   const vram_param *q;
   uint32_t i;
-  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), p->dp);
+  vram__boundaries_begin(&b, at, (uint32_t)vram__boundaries_room(g), vram__wrapper_ranks(p));
   if (vram__wrapper_differs(p) == VRAM__BY_ROWS)
     for (q = g->param_first; q; q = q->next)
       if (vram__param_is_cut(q))
         vram__boundaries_of(&b, q->d->v[0]);
   for (i = 0; i < b.count; i++) {
     const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-    vram__class_put(list, vram__rank_of_shard(p, b.at[i]), vram__rank_of_shard(p, end - 1),
-                    (end - b.at[i]) * others, vram__elements_of(g, p, b.at[i]));
+    const uint32_t first = vram__shard_at_place(p, b.at[i]), cp = p->cp ? p->cp : 1;
+    if (first < end)
+      vram__class_put(list, vram__rank_of_shard(p, first),
+                      vram__rank_of_shard(p, first + (end - 1 - first) / cp * cp),
+                      ((end - 1 - first) / cp + 1) * others, vram__elements_of(g, p, b.at[i]));
   }
 }
 
@@ -204,9 +213,9 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
   for (i = 0; i < n; i++) {
     heap[0].elements += param[i]->d->numel;
     heap[0].hash = vram__param_hash(param[i], heap[0].hash);
-    vram__partition_sink(heap, p->dp);
+    vram__partition_sink(heap, vram__wrapper_ranks(p));
   }
-  for (i = 0; i < p->dp; i++) /* in order of ranks again */
+  for (i = 0; i < vram__wrapper_ranks(p); i++) /* in order of ranks again */
     while (heap[i].rank != i) {
       t = heap[heap[i].rank];
       heap[heap[i].rank] = heap[i];
@@ -218,8 +227,8 @@ static void vram__partition_params(const vram_graph *g, const vram_parallel *p,
    how many elements, and how much of that. */
 static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
                                   const vram_param **param, vram__partition *to) {
-  const uint64_t align = 2 * (uint64_t)p->dp; /* nccl_start_alignment_factor */
-  const uint32_t every = p->round_robin_gradients ? p->dp : 1;
+  const uint64_t align = 2 * (uint64_t)vram__wrapper_ranks(p); /* nccl_start_alignment_factor */
+  const uint32_t every = p->round_robin_gradients ? vram__wrapper_ranks(p) : 1;
   uint64_t numel = 0, part, at = 0;
   uint32_t n = 0, first, i;
   const vram_param *q;
@@ -228,7 +237,7 @@ static void vram__partition_place(const vram_graph *g, const vram_parallel *p,
       param[n++] = q;
       numel += q->d->numel;
     }
-  part = (numel + align - 1) / align * align / p->dp;
+  part = (numel + align - 1) / align * align / vram__wrapper_ranks(p);
   for (first = 0; first < every && first < n; first++)
     for (i = first; i < n; i += every) {
       const uint64_t end = at + param[i]->d->numel;
@@ -245,8 +254,10 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
                                        uint64_t others, vram__class_list *list) {
   const vram_param **param = (const vram_param **)memory;
   vram__partition *heap = (vram__partition *)(void *)(param + (uint64_t)g->nparam * 2);
+  const uint32_t ranks = vram__wrapper_ranks(p), cp = p->cp ? p->cp : 1;
+  const uint32_t place = vram_parallel_place_of(p).cp;
   uint32_t i, k, first;
-  for (i = 0; i < p->dp; i++) {
+  for (i = 0; i < ranks; i++) {
     heap[i].elements = heap[i].hash = 0;
     heap[i].rank = i;
   }
@@ -254,14 +265,14 @@ static void vram__classes_by_partition(const vram_graph *g, const vram_parallel 
     vram__partition_place(g, p, param, heap);
   else
     vram__partition_params(g, p, param, heap);
-  for (i = 0; i < p->dp; i++) {
+  for (i = place; i < ranks; i += cp) {
     uint64_t alike = 0;
     uint32_t last = i;
-    for (first = 0; !vram__partitions_alike(heap + first, heap + i);)
-      first++;
+    for (first = place; !vram__partitions_alike(heap + first, heap + i);)
+      first += cp;
     if (first < i)
       continue;
-    for (k = i; k < p->dp; k++)
+    for (k = i; k < ranks; k += cp)
       if (vram__partitions_alike(heap + k, heap + i)) {
         alike++;
         last = k;
@@ -275,7 +286,7 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
                                            void *scratch, uint64_t bytes, vram_rank_class *list,
                                            uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1) * (p->cp ? p->cp : 1);
+  const uint64_t others = (uint64_t)(p->copies ? p->copies : 1);
   vram__class_list to;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(g, p))
@@ -294,17 +305,18 @@ VRAM_API vram_result vram_parallel_classes(const vram_graph *g, const vram_paral
   return VRAM_OK;
 }
 
-/* Stages differ, and ranks of tensor parallelism where an axis does not divide. */
+/* Stages differ, ranks of tensor parallelism where an axis does not divide, and those of a context,
+   whose rounds of attention are of other halves. */
 VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vram_parallel *p,
                                                void *scratch, uint64_t bytes, vram_rank_class *list,
                                                uint32_t cap, uint32_t *count) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   const uint64_t world = vram_parallel_world(p);
-  const uint32_t stages = p->pp ? p->pp : 1;
+  const uint32_t stages = p->pp ? p->pp : 1, cp = p->cp ? p->cp : 1;
   const vram_param *q;
   vram__bounds_of_ranks b;
   vram__class_list to;
-  uint32_t i, stage;
+  uint32_t i, k, stage;
   *count = 0;
   if (bytes < vram_parallel_classes_bytes(whole, p))
     return VRAM_ERR_MEMORY;
@@ -319,11 +331,12 @@ VRAM_API vram_result vram_parallel_cut_classes(const vram_graph *whole, const vr
   to.count = 0;
   to.cap = cap;
   for (stage = 0; stage < stages; stage++)
-    for (i = 0; i < b.count; i++) {
-      const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
-      const uint32_t first = (uint32_t)(world / stages * stage);
-      vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
-    }
+    for (k = 0; k < cp; k++)
+      for (i = 0; i < b.count; i++) {
+        const uint32_t end = i + 1 < b.count ? b.at[i + 1] : b.ranks;
+        const uint32_t first = (uint32_t)(world / stages * stage) + k * b.ranks;
+        vram__class_put(&to, first + b.at[i], first + end - 1, end - b.at[i], 0);
+      }
   *count = to.count;
   return VRAM_OK;
 }

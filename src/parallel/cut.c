@@ -1,4 +1,4 @@
-/* >>parallel/cut    the graph of one rank of tensor parallelism */
+/* >>parallel/cut    the graph of one rank of tensor, expert or context parallelism */
 #include "parallel/cut.h"
 
 VRAM_API uint64_t vram_parallel_cut_bytes(const vram_graph *whole) {
@@ -38,18 +38,36 @@ static int vram__rank_lifetime(vram__rank_cut *c, const vram_node *n) {
   return 1;
 }
 
+/* A node that the plan says something of. */
+static int vram__rank_planned(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
+  const int is_layer = n->op == VRAM_OP_linear || n->op == VRAM_OP_embedding;
+  if (role->style == VRAM__TP_UNKNOWN) {
+    vram__rank_refuse(c, n, role->why);
+    if (!role->is_usual)
+      vram__error_more(c->g, ": a style that is not played");
+    return 0;
+  }
+  if (role->style == VRAM__TP_COLWISE || role->style == VRAM__TP_ROWWISE)
+    return is_layer ? vram__rank_layer(c, n, role)
+                    : vram__rank_refuse(c, n,
+                                        "ColwiseParallel and RowwiseParallel are for nn.Linear and "
+                                        "nn.Embedding");
+  return vram__rank_copy(c, n);
+}
+
 static int vram__rank_node(vram__rank_cut *c, const vram_node *n) {
-  const vram__role role = n->op < VRAM_OP_COUNT ? vram__rank_role(c, n) : VRAM__ROLE_NONE;
+  vram__plan_role role;
   if (n->op == VRAM__OP_drop || n->op == VRAM__OP_keep || n->op == VRAM__OP_end)
     return vram__rank_lifetime(c, n);
   if (n->op >= VRAM_OP_COUNT)
-    return vram__rank_refuse(c, n, "tensor parallelism of a text that is a whole training step");
+    return vram__rank_refuse(c, n, "a part of a text that is a whole training step");
+  if (c->length)
+    return vram__context_node(c, n);
   if (c->p->ep > 1)
     return vram__rank_is_expert(c, n) ? vram__rank_experts(c, n) : vram__rank_copy(c, n);
-  if (role && n->op == VRAM_OP_embedding)
-    return vram__rank_embedding(c, n);
-  if (role)
-    return vram__rank_linear(c, n, role);
+  role = vram__rank_role(c, n);
+  if (role.style)
+    return vram__rank_planned(c, n, &role);
   if (n->op == VRAM_OP_cross_entropy && c->value[n->in[0]->index].cut &&
       c->value[n->in[0]->index].cut == n->in[0]->d->ndim)
     return vram__rank_loss(c, n);
@@ -172,7 +190,9 @@ static void vram__rank_order(vram__rank_cut *c) {
   n = vram__rank_params(c, list);
   for (pass = 0; pass < 2; pass++)
     for (i = 0; i < n; i++)
-      if ((list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
+      if (c->p->wrapper == VRAM_WRAPPER_FSDP2 /* which has groups of its own */
+              ? !pass
+              : (list[i]->is_dtensor != list[0]->is_dtensor) == (pass == 1)) {
         *end = last = list[i];
         end = &last->next;
       }
@@ -193,6 +213,19 @@ static int vram__rank_returns(vram__rank_cut *c, const vram_node *n) {
   return v && !vram_graph_return(c->g, v, c->from->nresult);
 }
 
+/* What stands in front of the nodes. 0: an error. */
+static int vram__rank_begin(vram__rank_cut *c) {
+  const vram_parallel *p = c->p;
+  if (p->cp < 2)
+    return vram__plan_begin(c) && vram__rank_inputs(c);
+  if (p->tp > 1 || p->pp > 1 || p->ep > 1) {
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "cp goes with a wrapper, without tp, pp and ep");
+    return 0;
+  }
+  c->length = vram__context_length(c);
+  return c->length && vram__rank_inputs(c) && vram__context_begin(c);
+}
+
 VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_parallel *p,
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err) {
@@ -203,8 +236,8 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   c.from = whole;
   c.g = local;
   c.p = p;
-  c.ranks = p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
-  c.rank = vram_parallel_place_of(p).tp;
+  c.ranks = p->cp > 1 ? p->cp : p->ep > 1 ? p->ep : p->tp > 1 ? p->tp : 1;
+  c.rank = p->cp > 1 ? vram_parallel_place_of(p).cp : vram_parallel_place_of(p).tp;
   c.parser.g = local;
   local->name = whole->name;
   local->name_len = whole->name_len;
@@ -221,10 +254,10 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
   if (c.value && c.node) {
     vram__memory_zero(c.value, whole->nvalue * (uint64_t)sizeof *c.value);
     vram__memory_zero(c.node, whole->nnode * (uint64_t)sizeof *c.node);
-    if (vram__rank_inputs(&c))
+    if (vram__rank_begin(&c))
       for (n = whole->first; n && !local->error.code; n = n->next)
         if (vram__rank_blocks_begin(&c, n) && vram__rank_node(&c, n) &&
-            vram__rank_blocks_end(&c, n))
+            vram__rank_module_output(&c, n) && vram__rank_blocks_end(&c, n))
           vram__rank_returns(&c, n);
     local->autocast = 0;
     local->no_grad = 0;
@@ -239,7 +272,7 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
       vram__rank_outputs(&c);
       vram__rank_order(&c);
     }
-    local->is_cut = 1;
+    local->is_cut = !c.length;
   }
   if (err)
     *err = local->error;

@@ -2,23 +2,28 @@
 #pragma once
 #include "parallel/parallel.h"
 
-/* What a layer's weight is cut along, as torch.distributed.tensor.parallel has it. */
-typedef enum vram__role {
-  VRAM__ROLE_NONE,    /* every rank has all of it */
-  VRAM__ROLE_COLWISE, /* ColwiseParallel: outputs */
-  VRAM__ROLE_ROWWISE, /* RowwiseParallel: inputs */
-  VRAM__ROLE_HEAD,    /* ColwiseParallel, whose output is gathered: logits */
-  VRAM__ROLE_FUSED    /* several weights in one: cannot be cut */
-} vram__role;
+/* What becomes of a node. */
+typedef struct vram__plan_role {
+  uint8_t style;    /* VRAM__TP_ */
+  uint8_t is_usual; /* of the usual plan: PrepareModuleInput is around all that read a value */
+  uint8_t is_late, is_dtensor;
+  int8_t input, output; /* layouts */
+  vram__span module;    /* the layer's */
+  const char *why;      /* it cannot be played; the style, or a sentence */
+} vram__plan_role;
 
 /* A value of the whole graph on this rank: all of it, or a part along one axis. */
 typedef struct vram__rank_value {
-  vram_value *own;    /* as it was made */
-  vram_value *flight; /* what a collective reads until the first who reads `own` waits for it */
-  vram_value *whole;  /* all of it, for layers that are cut: gathered, or the same once more */
-  uint8_t cut;        /* 1 + the axis; 0: all of it */
-  uint8_t experts;    /* rows of this rank's experts, from all ranks */
-  uint8_t gone;       /* it went earlier than in the whole graph */
+  vram_value *own;     /* as it was made */
+  vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
+  vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
+  vram__span whole_of; /* for the nodes of this module */
+  uint8_t cut;         /* 1 + the axis; 0: all of it */
+  uint8_t experts;     /* rows of this rank's experts, from all ranks */
+  uint8_t is_sequence; /* a part of the sequence, not of heads or features */
+  uint8_t is_dtensor;  /* it knows how it is cut */
+  uint8_t gone;        /* it went earlier than in the whole graph */
+  uint8_t constant;    /* made of no input: a table, a mask */
 } vram__rank_value;
 
 typedef struct vram__rank_cut {
@@ -26,16 +31,28 @@ typedef struct vram__rank_cut {
   vram_graph *g;
   const vram_parallel *p;
   vram__parser parser;
+  vram__span name;         /* of the next collective; of no length: its value's */
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
+  const vram__tp_word *plan;
+  vram__span table;    /* the module of a table that does more than to look up, */
+  uint32_t table_axis; /* and the axis along which its result is cut */
+  uint8_t is_usual;    /* the usual plan is for names that no word has */
   int64_t ranks, rank;
+  int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
   vram__keys keys;
   uint32_t ncut; /* layers that were cut */
 } vram__rank_cut;
 
 /* cut_plan.c */
-VRAM__FN vram__role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN int vram__plan_begin(vram__rank_cut *c);
+VRAM__FN vram__plan_role vram__rank_role(const vram__rank_cut *c, const vram_node *n);
+VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
+                                                uint32_t style, vram__span *module);
+
+/* cut_output.c */
+VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
@@ -54,7 +71,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_is_expert(const vram__rank_cut *c, const vram_node *n);
 VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n);
 
+/* cut_context.c */
+enum { VRAM__CONTEXT_MOST = 64 }; /* inputs and buffers */
+VRAM__FN int64_t vram__context_length(vram__rank_cut *c);
+VRAM__FN int vram__context_begin(vram__rank_cut *c);
+VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
+
 /* cut_layer.c */
-VRAM__FN int vram__rank_linear(vram__rank_cut *c, const vram_node *n, vram__role role);
-VRAM__FN int vram__rank_embedding(vram__rank_cut *c, const vram_node *n);
+VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
+VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
+VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x);
 VRAM__FN int vram__rank_loss(vram__rank_cut *c, const vram_node *n);

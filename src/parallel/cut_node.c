@@ -15,6 +15,10 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, what);
   vram__error_more(c->g, " (");
   vram__error_more_n(c->g, label.text, label.len);
+  if (n->nparam && n->param[0]) {
+    vram__error_more(c->g, ", weight ");
+    vram__error_more_dims(c->g, n->param[0]->d);
+  }
   vram__error_more(c->g, ")");
   c->g->error.line = n->line;
   c->g->error.column = n->line != 0;
@@ -108,13 +112,15 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 }
 
 /* A collective on x behind or before node n: ranks= and what else c->keys have. Its name is that of
-   the value, and what it does behind a point. */
+   the value, or c->name where there is one, and what it does behind a point. */
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
+  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
+  c->name.len = 0;
   vram__memory_zero(&r, sizeof r);
   r.op = op;
   r.in = &x;
@@ -131,7 +137,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   }
   for (i = 0; i < y->nout; i++) {
     len = 0;
-    vram__text_put(name, VRAM_MAX_NAME, &len, x->name, x->name_len);
+    vram__text_put(name, VRAM_MAX_NAME, &len, of.text, of.len);
     vram__text_puts(name, VRAM_MAX_NAME, &len, i ? ".flight" : suffix);
     y->out[i].name = vram__graph_keep_text(c->g, name, len);
     y->out[i].name_len = (uint8_t)len;
@@ -274,16 +280,76 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
+/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (c->value[n->in[i]->index].is_sequence)
+      return 1;
+  return 0;
+}
+
+/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
+   on a part of a sequence. */
+static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  const vram_node *m;
+  uint32_t module = label.len;
+  int norm = 0, part = 0;
+  while (module && label.text[module - 1] != '.')
+    module--;
+  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
+    const vram__span other = vram__node_label(m);
+    if (m->op >= VRAM_OP_COUNT)
+      continue;
+    if (m->round != n->round || other.len <= module ||
+        !vram__text_equal(other.text, label.text, module))
+      break;
+    norm |= m->op == VRAM_OP_rsqrt;
+    part |= vram__rank_reads_part(c, m);
+  }
+  return norm && part;
+}
+
+/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
+ */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
+  vram__span module;
+  if (!norm && n->op != VRAM_OP_parameter)
+    return 0;
+  if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
+    return 1;
+  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return 0;
+  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+}
+
+/* Has n the weights of a node that has a part of them here? */
+static int vram__rank_lender_is_cut(const vram__rank_cut *c, const vram_node *n) {
+  const int64_t *of = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender = of ? (const vram_node *)(uintptr_t)*of : NULL, *y;
+  y = lender ? c->node[lender->index] : NULL;
+  return y && (y->op != lender->op || !vram__rank_keeps_params(lender, y));
+}
+
 /* Node n as it is, on what this rank has of its inputs. 0: an error. */
 VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   vram_value *in[VRAM__MAX_INPUTS];
   vram_node *y;
+  vram__span module;
   uint32_t i, cut = 0;
+  uint8_t sequence = 0;
+  const uint8_t dtensor = c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module) ? 1 : 0;
   for (i = 0; i < n->nin; i++) {
     const vram__rank_value *v = c->value + n->in[i]->index;
-    in[i] = vram__rank_own(c, n, n->in[i]);
+    in[i] = vram__rank_prepared(c, n, n->in[i]);
+    if (in[i])
+      continue;
+    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
+    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))
@@ -293,12 +359,15 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     }
   }
   vram__rank_keys(c, n);
+  if (vram__rank_lender_is_cut(c, n))
+    return vram__rank_refuse(
+        c, n, "the weight of a layer that is cut, in one that the plan leaves whole");
   if (cut && n->nin && c->value[n->in[0]->index].cut) {
     const uint32_t a = c->value[n->in[0]->index].cut - 1u;
     if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))
       return 0;
   }
-  if (cut && c->p->sp && n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+  if (vram__rank_is_sequence(c, n))
     vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
   y = vram__rank_emit(c, n, n->op, in, n->nin);
   if (!y)
@@ -309,6 +378,8 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   for (i = 0; i < n->nout; i++) {
     vram__rank_value *v = c->value + n->out[i].index;
     v->own = y->out + i;
+    v->is_dtensor = dtensor;
+    v->is_sequence = sequence;
     v->cut = vram__rank_axis_of(n->out[i].d, y->out[i].d);
     if (v->cut == UINT8_MAX || (v->cut && !cut))
       return vram__rank_refuse(c, n, "a value that would be cut along several axes");

@@ -29,6 +29,7 @@ typedef struct vram__ddp {
   uint8_t expects;    /* expect_autograd_hooks_: this backward reduces */
   uint8_t marked;     /* has_marked_unused_parameters_ */
   uint8_t buffers;    /* require_forward_param_sync */
+  uint8_t heard;      /* require_finalize_: some hook of this backward has run */
   uint8_t unfinished; /* a backward has left buckets that wait for gradients */
   uint32_t *order;    /* in which gradients became ready, */
   uint32_t *in;       /* the bucket of each parameter, */
@@ -57,10 +58,11 @@ static uint32_t vram__ddp_outputs(const vram_graph *g, const vram_value **list);
 static uint64_t vram__ddp_work(const vram_graph *g, const vram_step_options *o) {
   return (g->nparam + UINT64_C(8)) * (sizeof(vram__ddp_chunk) + 4 + 2 * VRAM__SLOT_BYTES) +
          (vram__ddp_outputs(g, NULL) + UINT64_C(2)) * (sizeof(vram__tensor) + 16) +
-         o->parallel->dp * (VRAM__SLOT_BYTES + sizeof(uint32_t));
+         vram__wrapper_ranks(o->parallel) * (VRAM__SLOT_BYTES + sizeof(uint32_t));
 }
 
-/* Experts that this rank alone has are ignored: d->own, d->ignored. */
+/* Experts that this rank alone has are ignored, and parameters of other stages: d->own, d->ignored.
+ */
 static void vram__ddp_ignore(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_param *p;
@@ -68,8 +70,8 @@ static void vram__ddp_ignore(vram__step *s) {
   d->own = 0;
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind == VRAM__PARAM) {
-      d->ignored[i++] = p->is_expert;
-      d->own += !p->is_expert;
+      d->ignored[i] = p->is_expert || !vram__staged_has(s, p);
+      d->own += !d->ignored[i++];
     }
 }
 
@@ -253,8 +255,10 @@ static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp_assign_ordered(s);
   indices = vram__buffer_new(s, (d->own + UINT64_C(1)) * 4, VRAM_CATEGORY_OTHER);
   sizes = vram__buffer_new(s, d->nbucket * UINT64_C(4), VRAM_CATEGORY_OTHER);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4, s->o->parallel->dp);
-  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4), s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, (d->own + UINT64_C(1)) * 4,
+                    vram__wrapper_ranks(s->o->parallel));
+  vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, d->nbucket * UINT64_C(4),
+                    vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
   for (k = 0; k < old; k++)
@@ -281,7 +285,7 @@ static void vram__ddp_chunk_add(const vram__step *s, vram__ddp_chunks *c, const 
     at->bytes = at->tensors = 0;
   }
   at = c->at + *open - 1;
-  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(p->d, dt));
+  at->bytes = vram__sum_or_overflow(at->bytes, vram__dims_bytes_of(vram__context_dims(s, p), dt));
   at->tensors++;
   if (at->bytes >= VRAM__DDP_BROADCAST)
     *open = 0;
@@ -301,13 +305,14 @@ static void vram__ddp_broadcast(vram__step *s, int all, int buffers) {
     return;
   }
   for (p = all ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER && !p->is_expert)
+    if (p->kind != VRAM__BUFFER && !p->is_expert && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (p = buffers ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind == VRAM__BUFFER)
+    if (p->kind == VRAM__BUFFER && vram__staged_has(s, p))
       vram__ddp_chunk_add(s, &c, p);
   for (k = 0; k < c.count && !s->failed; k++) {
-    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes, s->o->parallel->dp);
+    vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, c.at[k].bytes,
+                      vram__wrapper_ranks(s->o->parallel));
     vram__slot_release(s, flight[k & 1]);
     flight[k & 1] =
         c.at[k].tensors > 1 ? vram__buffer_new(s, c.at[k].bytes, VRAM_CATEGORY_OTHER) : 0;
@@ -325,7 +330,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   const vram_dtype hook = s->o->parallel->hook ? s->o->parallel->hook : b->dtype;
   const uint64_t bytes = b->bytes / vram__dtype_size(b->dtype) * vram__dtype_size(hook);
   uint32_t slot;
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, vram__wrapper_ranks(s->o->parallel));
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
@@ -336,7 +341,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
 /* all_reduce_local_used_map, behind the last bucket */
 static void vram__ddp_reduce_map(vram__step *s) {
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, vram__ddp_map_bytes(vram__ddp_of(s)),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
 }
 
 /* Reducer::mark_variable_ready */
@@ -384,6 +389,7 @@ static void vram__ddp_accumulated(vram__step *s, vram__leaf *l) {
   const uint32_t i = (uint32_t)(l - s->leaf.at);
   if (!d->expects || d->ignored[i])
     return;
+  d->heard = 1;
   if (!d->rebuilt && !vram__ddp_finds_unused(p) && !d->ready[i])
     vram__ddp_note(d, i);
   if (p->static_graph && s->nth == 1) { /* static_graph_first_iteration */
@@ -415,11 +421,31 @@ static void vram__ddp_reduce_all(vram__step *s) {
 
 /* ---- around a step */
 
+/* DTensors do not go through the broadcast of its constructor: flat copies mix them with tensors,
+   and one that is alone has no rule. */
+static const char *vram__ddp_refuses_dtensors(const vram_graph *g) {
+  const vram_param *p;
+  uint32_t dtensors = 0, plain = 0;
+  for (p = g->param_first; p; p = p->next) {
+    dtensors += p->is_dtensor;
+    plain += !p->is_dtensor;
+  }
+  return !dtensors ? NULL
+         : plain
+             ? "DistributedDataParallel of DTensors: aten.cat.default got mixed torch.Tensor and "
+               "DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+               "operators! (expected fsdp2)"
+             : "DistributedDataParallel of DTensors: Operator c10d.broadcast_.default does not "
+               "have a sharding strategy registered. (expected fsdp2)";
+}
+
 /* What PyTorch refuses, or NULL. */
 static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p = g->param_first;
   while (p && p->kind != VRAM__PARAM)
     p = p->next;
+  if (vram__ddp_refuses_dtensors(g))
+    return vram__ddp_refuses_dtensors(g);
   return !o->train ? "a wrapper of torch.distributed goes with training"
          : !p ? "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient"
@@ -440,7 +466,7 @@ static const char *vram__ddp_refuses(const vram_graph *g, const vram_step_option
 /* verify_params_across_processes: the number of parameters of each rank, and all sizes and
    strides. */
 static void vram__ddp_verify(vram__step *s) {
-  const uint64_t used = s->used, world = s->o->parallel->dp;
+  const uint64_t used = s->used, world = vram__wrapper_ranks(s->o->parallel);
   const vram__ddp *d = vram__ddp_of(s);
   uint64_t numbers = 0, k;
   uint32_t *slot, own, sizes, i;
@@ -496,7 +522,7 @@ static void vram__ddp_restore(vram__step *s) {
                       "loss (expected find_unused_parameters=1 or static_graph=1)");
     return;
   }
-  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt)
+  if (s->nth > vram__ddp_rebuilds_at(s->o->parallel) && !d->rebuilt && d->nready)
     vram__ddp_assign_ordered(s); /* in a step that was left out */
   for (i = 0; i < d->nbucket && !s->failed; i++)
     d->bucket[i].slot =
@@ -504,7 +530,7 @@ static void vram__ddp_restore(vram__step *s) {
   if (d->map)
     d->map = vram__buffer_existing(s, vram__ddp_map_bytes(d), VRAM_CATEGORY_OTHER, d->map_block);
   for (i = 0; i < d->n && !s->failed && s->o->parallel->gradient_as_bucket_view; i++)
-    if (s->leaf.past[i].had && !d->ignored[i])
+    if (s->leaf.past[i].had && !d->ignored[i] && (!s->pipe || d->ready[i] == 1))
       vram__ddp_into_bucket(s, i);
   s->leaf.accumulated = vram__ddp_accumulated;
 }
@@ -522,7 +548,7 @@ static void vram__ddp_lasts(vram__step *s) {
 static void vram__ddp_forward_begin(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const vram_parallel *p = s->o->parallel;
-  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p))
+  if (!d->rebuilt && s->nth >= vram__ddp_rebuilds_at(p) && d->nready)
     vram__ddp_rebuild(s);
   if (d->buffers && p->broadcast_buffers && !s->failed)
     vram__ddp_broadcast(s, 0, 1);
@@ -581,7 +607,7 @@ static void vram__ddp_forward_end(vram__step *s) {
   uint32_t i;
   d->buffers = d->expects = s->last_batch;
   if (d->expects) { /* prepare_for_backward */
-    d->next = d->marked = 0;
+    d->next = d->marked = d->heard = 0;
     for (i = 0; i < d->nbucket; i++)
       d->bucket[i].pending = d->bucket[i].params;
   }
@@ -606,23 +632,19 @@ static void vram__ddp_backward_end(vram__step *s) {
   if (s->o->parallel->static_graph && s->nth == 1)
     vram__ddp_reduce_all(s);
   d->expects = 0;
-  d->unfinished = d->next < d->nbucket;
+  d->unfinished = d->heard && d->next < d->nbucket;
 }
 
 /* Of a stage of a pipeline (backward_maybe_with_nosync): every forward and backward is under
    no_sync, but for the last backward, which begins with prepare_for_backward. */
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n) {
-  uint32_t i;
+VRAM__FN void vram__ddp_last_backward(vram__step *s) {
   s->last_batch = 1;
   vram__ddp_forward_end(s);
   vram__ddp_of(s)->buffers = 0;
   vram__ddp_backward_begin(s);
-  for (i = 0; i < n && !s->failed; i++)
-    vram__ddp_accumulated(s, s->leaf.at + order[i]);
-  vram__ddp_backward_end(s);
 }
 
-VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w) {
   w->every = o->parallel->hook != VRAM_DTYPE_NONE; /* what a hook leaves (vram__undone_add) */
   w->bytes = vram__ddp_bytes;
   w->work = vram__ddp_work;
@@ -635,4 +657,10 @@ VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
   w->forward_end = vram__ddp_forward_end;
   w->backward_begin = vram__ddp_backward_begin;
   w->backward_end = vram__ddp_backward_end;
+}
+
+VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w) {
+  vram__ddp_hooks_of_one(o, w);
+  if (vram__pipe_is(o))
+    vram__staged_hooks(w);
 }

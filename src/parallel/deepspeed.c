@@ -105,8 +105,8 @@ static void vram__ds_take(vram__step *s) {
   d->member = d->by_leaf + s->g->nparam;
   d->norms = d->member + s->g->nparam;
   d->stage = (uint32_t)(o->wrapper - VRAM_WRAPPER_DS1) + 1;
-  d->ranks = o->dp;
-  d->rank = vram_parallel_place_of(o).dp;
+  d->ranks = vram__wrapper_ranks(o);
+  d->rank = vram__wrapper_rank(o);
   d->dtype = s->dtype;
   d->overlap = o->overlap_comm;
   d->contiguous = o->contiguous_gradients || o->offload_optimizer;

@@ -71,7 +71,6 @@ typedef struct vram__ds_scalars {
 VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text);
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel);
-VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc);
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel);
 VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n);
 VRAM__FN void vram__ds_invalid(vram__step *s, vram__ds_scalars *x);

@@ -101,8 +101,8 @@ static void vram__ds3_take(vram__step *s) {
   uint32_t leaf = 0;
   vram__ds3_arrays(s);
   d->ds.stage = 3;
-  d->ds.ranks = o->dp;
-  d->ds.rank = vram_parallel_place_of(o).dp;
+  d->ds.ranks = vram__wrapper_ranks(o);
+  d->ds.rank = vram__wrapper_rank(o);
   d->ds.dtype = s->dtype;
   d->ds.overlap = o->overlap_comm;
   d->ds.contiguous = o->contiguous_gradients;

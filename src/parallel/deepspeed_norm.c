@@ -25,24 +25,14 @@ VRAM__FN void vram__ds_say(vram__step *s, vram__ds_scalars *x, const char *text)
   }
 }
 
-/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
-VRAM__FN void vram__ds_reduction(vram__step *s, uint64_t numel, vram_dtype dtype, uint32_t acc) {
-  const int64_t size = (int64_t)numel;
-  vram__tensor x = vram__tensor_none();
-  x.d = vram__dims_in(s, 1, &size, NULL);
-  x.dt = dtype;
-  s->cat = VRAM_CATEGORY_TEMPORARIES;
-  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
-}
-
 /* has_inf_or_nan; its result is j. */
 VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype dtype,
                                 uint64_t numel) {
   x->each = vram__dtype_size(dtype);
   vram__ds_say(s, x, "ae");
-  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__reduction_briefly(s, numel, dtype, (uint32_t)x->each);
   vram__ds_say(s, x, "be c1 d1 g1 -d-c-b-a ae");
-  vram__ds_reduction(s, numel, dtype, (uint32_t)x->each);
+  vram__reduction_briefly(s, numel, dtype, (uint32_t)x->each);
   vram__ds_say(s, x, "be c1 d1 h1 -d-c-b-a i1 -g-h j1 -i");
 }
 
@@ -50,7 +40,7 @@ VRAM__FN void vram__ds_overflow(vram__step *s, vram__ds_scalars *x, vram_dtype d
 VRAM__FN uint32_t vram__ds_norm(vram__step *s, uint64_t numel) {
   uint32_t copy = vram__buffer_new(s, 8 * numel, VRAM_CATEGORY_TEMPORARIES), norm;
   norm = vram__buffer_new(s, 8, VRAM_CATEGORY_TEMPORARIES);
-  vram__ds_reduction(s, numel, VRAM_F64, 8);
+  vram__reduction_briefly(s, numel, VRAM_F64, 8);
   vram__buffer_free(s, &copy);
   return norm;
 }
@@ -91,7 +81,7 @@ VRAM__FN void vram__ds_squares(vram__step *s, vram__ds_scalars *x, uint32_t n) {
   uint32_t squares = vram__buffer_new(s, 8 * (uint64_t)n, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &stack);
   vram__ds_say(s, x, "c8");
-  vram__ds_reduction(s, n, VRAM_F64, 8);
+  vram__reduction_briefly(s, n, VRAM_F64, 8);
   vram__buffer_free(s, &squares);
 }
 

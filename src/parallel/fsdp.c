@@ -33,12 +33,13 @@ static uint32_t vram__fsdp_upload(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
-    uint32_t stored = vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype),
-                                          VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    uint32_t stored =
+        vram__buffer_new_on(s, f->padded * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS,
+                            vram__fsdp_stream(d, VRAM__FSDP_GATHER));
     f->post = stored;
     if (d->mp && d->mp != f->dtype) {
       f->post = vram__buffer_new_on(s, f->padded * vram__dtype_size(d->mp), VRAM_CATEGORY_PARAMS,
-                                    VRAM__FSDP_GATHER);
+                                    vram__fsdp_stream(d, VRAM__FSDP_GATHER));
       vram__buffer_free(s, &stored);
     }
   }
@@ -52,6 +53,7 @@ static int vram__fsdp_casts(const vram__fsdp *d, const vram__fsdp_group *g) {
 /* FSDPParamGroup.unshard, foreach_all_gather */
 VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
+  const uint8_t stream = g->async ? 0 : vram__fsdp_stream(d, VRAM__FSDP_GATHER);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   const int upload = d->offload && g->state == VRAM__FSDP_SHARDED;
   uint64_t bytes = 0;
@@ -71,8 +73,8 @@ VRAM__FN void vram__fsdp_unshard(vram__step *s, vram__fsdp_group *g) {
   if (upload)
     vram__fsdp_upload(s, g);
   else if (vram__fsdp_casts(d, g) && !d->offload)
-    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
-  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, VRAM__FSDP_GATHER);
+    flat = vram__buffer_new_on(s, bytes, VRAM_CATEGORY_PARAMS, stream);
+  g->gathered = vram__buffer_new_on(s, bytes * ranks, VRAM_CATEGORY_PARAMS, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, bytes * ranks, ranks);
   vram__buffer_free(s, &flat);
   for (i = g->end; upload && i-- > g->first;)
@@ -102,7 +104,7 @@ static void vram__fsdp_split_table(vram__step *s, const vram__fsdp_group *g) {
 }
 
 /* FSDPParamGroup.wait_for_unshard */
-static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const uint32_t ranks = vram__fsdp_ranks(d, g);
   uint32_t i, cast = 0;
@@ -129,25 +131,26 @@ static void vram__fsdp_wait(vram__step *s, vram__fsdp_group *g) {
   for (i = g->first; i < g->end; i++)
     vram__buffer_free(s, &d->param[i].post);
   g->state = VRAM__FSDP_WHOLE;
-  if (g->training == VRAM__FSDP_FORWARD && ranks > 1) {
+  if (g->training == VRAM__FSDP_FORWARD && ranks > 1 && !g->async) {
     d->kept = g->gathered;
     g->gathered = 0;
   } else
     vram__buffer_free(s, &g->gathered);
+  g->async = 0;
 }
 
 /* FSDPParamGroup.reshard */
-static void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
+VRAM__FN void vram__fsdp_reshard(vram__step *s, vram__fsdp_group *g) {
   vram__fsdp *d = vram__fsdp_of(s);
   const int forward = g->training == VRAM__FSDP_FORWARD;
   const int post = forward && g->reshard == VRAM_RESHARD_RANKS;
   uint32_t i;
-  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
-    return;
   if (d->flat) {
-    vram__fsdp1_reshard(s, g);
+    vram__fsdp1_post_forward(s, g);
     return;
   }
+  if ((forward && g->reshard == VRAM_RESHARD_NEVER) || g->state != VRAM__FSDP_WHOLE)
+    return;
   for (i = g->first; i < g->end; i++) {
     vram__fsdp_param *f = d->param + i;
     if (post)
@@ -204,7 +207,7 @@ static void vram__fsdp_register(vram__step *s, uint32_t k) {
   vram__fsdp_group *g = d->group + k;
   vram__grad_fn *f;
   uint32_t i, n = 0;
-  if (g->first == g->end || !s->grad || vram__fsdp_of(s)->flat)
+  if (g->first == g->end || !s->grad)
     return;
   for (i = 0; i < g->nin; i++)
     n += vram__tensor_wants_grad(s, s->variable[s->name_of[g->in[i]->index]].t) != 0;
@@ -233,22 +236,28 @@ static void vram__fsdp_return_inputs(vram__step *s, uint32_t k) {
   }
 }
 
+static void vram__fsdp_do(vram__step *s, uint32_t what, uint32_t k) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  if (d->tell)
+    d->tell(s, what, k);
+  else
+    vram__fsdp_unit(s, what, k);
+}
+
 /* FSDPState._pre_forward */
 static void vram__fsdp_pre_forward(vram__step *s, uint32_t k) {
-  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   vram__fsdp_take_inputs(s, k);
-  g->training = VRAM__FSDP_FORWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
+  vram__fsdp_of(s)->group[k].training = VRAM__FSDP_FORWARD;
+  if (vram__fsdp_of(s)->flat) {
+    vram__fsdp1_pre_forward(s, k);
+    return;
+  }
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD, k);
   vram__fsdp_register(s, k);
-  if (!vram__fsdp_of(s)->flat)
-    vram__fsdp_prefetch(s, k, 1);
-  else if (s->o->parallel->forward_prefetch && k && k + 1 < vram__fsdp_of(s)->ngroup)
-    vram__fsdp_unshard(s, g + 1);
 }
 
 /* An output's gradient begins the backward pass of the unit (_register_pre_backward_hook). */
-static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
+VRAM__FN void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram__tensor t = s->variable[s->name_of[v->index]].t;
   const uint32_t fn = s->grad ? vram__tensor_fn(s, t) : 0;
@@ -265,13 +274,9 @@ static void vram__fsdp_hook_on(vram__step *s, const vram_value *v, uint32_t k) {
 
 /* FSDPState._post_forward */
 static void vram__fsdp_post_forward(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
-  if (g->first < g->end) {
-    vram__fsdp_reshard(s, g);
-    d->order[d->norder++] = k;
-    g->at = d->norder;
-  }
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
+  if (g->first < g->end)
+    vram__fsdp_do(s, VRAM__UNIT_FORWARD_END, k);
   g->training = VRAM__FSDP_IDLE;
 }
 
@@ -316,7 +321,7 @@ static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
 
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n = s->g->first, *next;
+  const vram_node *n = d->first, *next;
   uint32_t k, at = 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
     const vram_node *const from = n;
@@ -348,7 +353,9 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
 
 VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  d->nhook = d->norder = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !d->tell; k++) /* else others are on their way */
+    d->group[k].at = d->group[k].passes = d->nhook = d->norder = 0;
   d->output.d = NULL;
   d->dtype = s->dtype;
   if (d->mp && s->g->dtype) /* what a text casts to the model's dtype is what x.dtype is then */
@@ -356,20 +363,30 @@ VRAM__FN void vram__fsdp_forward_begin(vram__step *s) {
   vram__fsdp_pre_forward(s, 0);
 }
 
-VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+/* The root has run, */
+VRAM__FN void vram__fsdp_module_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
-  const vram_node *n;
-  uint32_t i;
   if (d->output.d)
     vram__tensor_release(s, d->output);
   d->output.d = NULL;
   vram__fsdp_post_forward(s, 0);
+}
+
+/* and returns what has hooks then. */
+VRAM__FN void vram__fsdp_module_over(vram__step *s) {
+  vram__fsdp_do(s, VRAM__UNIT_FORWARD_OVER, 0);
+  vram__fsdp_return_inputs(s, 0);
+}
+
+VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  vram__fsdp_module_end(s);
   for (n = s->g->first; n && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++)
       if (vram__module_returns(s->g, n->out + i))
         vram__fsdp_hook_on(s, n->out + i, 0);
-  vram__buffer_free(s, &d->kept);
-  vram__fsdp_return_inputs(s, 0);
+  vram__fsdp_module_over(s);
 }
 
 /* ---- backward */
@@ -392,19 +409,30 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
 
 /* FSDPParamGroup.pre_backward */
 static void vram__fsdp_pre_backward_of(vram__step *s, uint32_t k) {
-  vram__fsdp *d = vram__fsdp_of(s);
-  vram__fsdp_group *g = d->group + k;
+  vram__fsdp_group *g = vram__fsdp_of(s)->group + k;
   if (g->first == g->end || g->training == VRAM__FSDP_PRE_BACKWARD)
     return;
   g->training = VRAM__FSDP_PRE_BACKWARD;
-  vram__fsdp_unshard(s, g);
-  vram__fsdp_wait(s, g);
-  vram__fsdp_expect(s, g);
-  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : 0;
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD, k);
+  if (vram__fsdp_of(s)->flat)
+    vram__fsdp1_pre_backward_of(s, g);
+  else
+    vram__fsdp_expect(s, g);
+}
+
+/* _backward_prefetch: forward passes append to post_forward_order, which backward of the last
+   step's end has emptied, and each goes through the groups in the same order. */
+static void vram__fsdp_prefetch_before(vram__step *s, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  g->before = 0;
+  if (!g->passes)
+    return;
+  g->passes--;
+  g->before = g->at > 1 ? d->order[g->at - 2] + 1 : g->passes ? d->order[d->norder - 1] + 1 : 0;
   if (g->before && (d->flat ? s->o->parallel->backward_prefetch == VRAM_PREFETCH_PRE
                             : !vram__fsdp_prefetches(s, k)))
     vram__fsdp_unshard(s, d->group + g->before - 1);
-  g->at = 0;
 }
 
 /* The record fn, which made outputs of units, is about to run backward. */
@@ -413,9 +441,10 @@ VRAM__FN void vram__fsdp_pre_backward(vram__step *s, uint32_t fn) {
   uint32_t i;
   for (i = 0; i < d->nhook && !s->failed; i++)
     if (d->hook[i].fn == fn) {
+      d->called = 1;
       vram__fsdp_pre_backward_of(s, d->hook[i].group);
       if (vram__fsdp_prefetches(s, d->hook[i].group))
-        vram__fsdp_prefetch(s, d->hook[i].group, 0);
+        vram__fsdp_do(s, VRAM__UNIT_PREFETCH, d->hook[i].group);
     }
 }
 
@@ -438,7 +467,8 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
       vram__tensor_release(s, old);
     }
   }
-  vram__fsdp_reshard(s, g);
+  if (!d->tell) /* a stage's parameters stay (set_reshard_after_backward(False)) */
+    vram__fsdp_reshard(s, g);
 }
 
 /* The leaf of parameter i; NULL: it has no gradient. */
@@ -512,8 +542,25 @@ static void vram__fsdp_reduce(vram__step *s, vram__fsdp_group *g, uint32_t n, ui
   }
 }
 
+/* FSDPParam.unsharded_grad_data: gradients are laid out along tp as their parameters are. Of those
+   that are parts of a sum the sum is made, of those that every rank has whole this rank's rows. */
+static void vram__fsdp_lay_out(vram__step *s, const vram__fsdp_group *g) {
+  uint32_t i;
+  for (i = g->first; i < g->end && !s->failed; i++) {
+    vram__leaf *l = vram__fsdp_leaf_with_grad(s, i);
+    const vram_param *p = vram__fsdp_of(s)->param[i].p;
+    vram__tensor now;
+    if (!l || !(p->is_partial || vram__param_has_whole_gradient(p)))
+      continue;
+    now = p->is_partial ? vram__torch_all_reduce(s, l->grad, s->o->parallel->tp)
+                        : vram__tensor_empty(s, vram__dims_contiguous(s, p->d), l->grad.dt);
+    vram__tensor_release(s, l->grad);
+    l->grad = now;
+  }
+}
+
 /* FSDPParamGroup.post_backward */
-static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
+VRAM__FN void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
   uint64_t elements = 0, blocks = 0;
@@ -525,6 +572,7 @@ static void vram__fsdp_post_backward_of(vram__step *s, uint32_t k) {
     vram__fsdp_leave(s, g);
     return;
   }
+  vram__fsdp_lay_out(s, g);
   vram__fsdp_reshard(s, g);
   vram__buffer_free(s, &d->input);
   for (i = g->first; i < g->end; i++) {
@@ -546,6 +594,22 @@ VRAM__FN void vram__fsdp_post_backward(vram__step *s, vram__grad_fn *f) {
   vram__fsdp_post_backward_of(s, (uint32_t)f->aux);
 }
 
+/* FSDPState._end_backward_iteration */
+VRAM__FN void vram__fsdp_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  for (k = 0; k < d->ngroup && !s->failed; k++) {
+    vram__fsdp_group *g = d->group + k;
+    vram__buffer_free(s, &g->reduced);
+    if (!d->flat) /* under no_sync it may stay */
+      vram__buffer_free(s, &g->gathered);
+    g->at = g->passes = 0;
+  }
+  d->norder = 0;
+  vram__buffer_free(s, &d->kept);
+  vram__buffer_free(s, &d->input);
+}
+
 /* FSDPState._root_post_backward_final_callback */
 VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
@@ -557,14 +621,61 @@ VRAM__FN void vram__fsdp_backward_end(vram__step *s) {
       vram__fsdp_post_backward_of(s, k);
     d->group[k].training = VRAM__FSDP_IDLE;
   }
-  for (k = 0; k < d->ngroup && !s->failed; k++) {
-    vram__buffer_free(s, &d->group[k].reduced);
-    vram__buffer_free(s, &d->group[k].gathered);
-    d->group[k].at = 0;
-  }
-  vram__buffer_free(s, &d->kept);
-  vram__buffer_free(s, &d->input);
+  vram__fsdp_end(s);
   s->dtype = d->dtype;
+}
+
+/* The same of a part: nothing is reduced yet. */
+VRAM__FN void vram__fsdp_told_end(vram__step *s) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  uint32_t k;
+  if (!d->called || s->failed)
+    return;
+  d->called = 0;
+  for (k = 0; k < d->ngroup; k++) {
+    if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
+      vram__fsdp_post_backward_of(s, k);
+    d->group[k].training = VRAM__FSDP_IDLE;
+  }
+  vram__fsdp_do(s, VRAM__UNIT_BACKWARD_OVER, 0);
+}
+
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k) {
+  vram__fsdp *d = vram__fsdp_of(s);
+  vram__fsdp_group *g = d->group + k;
+  switch (what) {
+  case VRAM__UNIT_FORWARD:
+    g->training = VRAM__FSDP_FORWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch(s, k, 1);
+    break;
+  case VRAM__UNIT_FORWARD_END:
+    vram__fsdp_reshard(s, g);
+    if (!g->at) {
+      d->order[d->norder++] = k;
+      g->at = d->norder;
+    }
+    g->passes++;
+    g->training = VRAM__FSDP_IDLE;
+    break;
+  case VRAM__UNIT_FORWARD_OVER:
+    vram__buffer_free(s, &d->kept);
+    break;
+  case VRAM__UNIT_BACKWARD:
+    g->training = VRAM__FSDP_PRE_BACKWARD;
+    vram__fsdp_unshard(s, g);
+    vram__fsdp_wait(s, g);
+    vram__fsdp_prefetch_before(s, k);
+    break;
+  case VRAM__UNIT_PREFETCH:
+    vram__fsdp_prefetch(s, k, 0);
+    break;
+  default: /* VRAM__UNIT_BACKWARD_OVER */
+    for (k = 0; k < d->ngroup; k++)
+      d->group[k].training = VRAM__FSDP_IDLE;
+    vram__buffer_free(s, &d->kept);
+  }
 }
 
 /* ---- the optimizer, and from step to step */
@@ -591,7 +702,8 @@ VRAM__FN void vram__fsdp_lasts(vram__step *s) {
 VRAM__FN void vram__fsdp_optimized(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  s->r->gradients_bytes = 0;
+  if (!vram__staged_stage(s))
+    s->r->gradients_bytes = 0;
   for (i = 0; i < d->nparam; i++)
     if (d->param[i].had)
       s->r->gradients_bytes += d->param[i].local * vram__dtype_size(d->param[i].dtype);
@@ -615,6 +727,7 @@ VRAM__FN uint32_t vram__fsdp_optim_params(vram__step *s, vram__optim_param *p, i
     p[n].ndim = f->p->d->ndim;
     p[n].size = f->size;
     p[n].gradient = f->local;
+    p[n].mesh = f->p->is_dtensor;
     p[n++].dtype = f->dtype;
   }
   return n;

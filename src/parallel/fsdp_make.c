@@ -26,22 +26,36 @@ static void vram__fsdp_shard(vram__fsdp_param *f, uint32_t shards, uint32_t rank
 
 /* ---- which unit has which parameter */
 
-static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units) {
-  const vram_node *n = g->first;
+/* The run of nodes from n on, which ends with the module. */
+static vram__unit_run vram__fsdp_run(const vram_graph *g, vram_words units, const vram_node *n,
+                                     const vram_node *end) {
+  vram__unit_run run = vram__units_run(g, units, n);
+  while (end && run.last->index >= end->index)
+    run.last = vram__node_before(run.last);
+  return run;
+}
+
+static uint32_t vram__fsdp_units(const vram_graph *g, vram_words units, const vram_node *n,
+                                 const vram_node *end) {
   uint32_t count = 0;
-  while (n) {
-    const vram__unit_run run = vram__units_run(g, units, n);
+  while (n != end) {
+    const vram__unit_run run = vram__fsdp_run(g, units, n, end);
     count += run.is_unit;
     n = run.last->next;
   }
   return count;
 }
 
+/* Is it a parameter of the module that is wrapped? */
+VRAM__FN int vram__fsdp_has(const vram__fsdp *d, const vram_param *p) {
+  return p->node->index >= d->first->index && (!d->end || p->node->index < d->end->index);
+}
+
 static vram_words vram__fsdp_words(const vram_step_options *o) { return o->parallel->units; }
 
 /* Bytes of scratch: groups, parameters, and for each unit what goes in and out. */
 VRAM__FN uint64_t vram__fsdp_bytes(const vram_graph *g, const vram_step_options *o) {
-  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o));
+  const uint64_t groups = 1 + (uint64_t)vram__fsdp_units(g, vram__fsdp_words(o), g->first, NULL);
   const vram_node *n;
   uint64_t in = g->ninput;
   for (n = g->first; n; n = n->next)
@@ -61,11 +75,11 @@ static void *vram__fsdp_take(vram__step *s, uint64_t *used, uint64_t bytes) {
 
 /* The unit that each parameter is used in, 0: several, or outside of them. */
 static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t *owner) {
-  const vram_node *n = s->g->first;
+  const vram_node *n = d->first;
   uint32_t i, k = 1;
   for (i = 0; i < s->g->nparam; i++)
     owner[i] = VRAM__FSDP_NONE;
-  for (; n; n = n->next) {
+  for (; n != d->end; n = n->next) {
     const int inside = k < d->ngroup && n->index >= d->group[k].run.first->index;
     for (i = 0; i < n->nparam; i++) {
       uint32_t *to = n->param[i] ? owner + n->param[i]->index : NULL;
@@ -78,14 +92,14 @@ static void vram__fsdp_owners(const vram__step *s, const vram__fsdp *d, uint32_t
 
 /* The parameters in the order of Module.parameters(): the root's own, then those of each unit. */
 static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *owner) {
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t k, leaf;
   const vram_param *p;
   for (k = 0; k < d->ngroup; k++) {
     d->group[k].first = d->nparam;
     for (p = s->g->param_first, leaf = 0; p; leaf += p->kind == VRAM__PARAM, p = p->next) {
       vram__fsdp_param *f = d->param + d->nparam;
-      if (p->kind == VRAM__BUFFER ||
+      if (p->kind == VRAM__BUFFER || !vram__fsdp_has(d, p) ||
           (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != k)
         continue;
       vram__memory_zero(f, sizeof *f);
@@ -100,16 +114,30 @@ static void vram__fsdp_put_params(vram__step *s, vram__fsdp *d, const uint32_t *
   }
 }
 
+/* DTensors of tensor parallelism are on a mesh of two dims, others on one: an optimizer has them in
+   groups of their own. at: room for as many numbers. */
+static void vram__fsdp_order_meshes(vram__fsdp *d, uint32_t *at) {
+  uint32_t i, pass, n = 0;
+  for (i = 0; i < d->nparam; i++)
+    at[i] = d->optim[i];
+  for (pass = 0; pass < 2 && d->nparam; pass++)
+    for (i = 0; i < d->nparam; i++)
+      if ((d->param[at[i]].p->is_dtensor != d->param[at[0]].p->is_dtensor) == (pass == 1))
+        d->optim[n++] = at[i];
+}
+
 /* A text has the root's own parameters first, as torch.nn.Module has what is its own; where modules
-   are named the list of parameters is that of the whole module. */
+   are named, or it says what it was exported with, the list of parameters is that of a whole
+   module. */
 static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *at) {
   uint32_t i, n = 0;
   const vram_param *p;
   for (i = 0; i < d->nparam; i++)
     at[d->param[i].p->index] = d->optim[i] = i;
-  for (p = s->g->unit_first ? s->g->param_first : NULL; p; p = p->next)
-    if (p->kind != VRAM__BUFFER)
+  for (p = s->g->unit_first || s->g->rules ? s->g->param_first : NULL; p; p = p->next)
+    if (p->kind != VRAM__BUFFER && vram__fsdp_has(d, p))
       d->optim[n++] = at[p->index];
+  vram__fsdp_order_meshes(d, at);
   for (i = d->nparam; i-- > 0;) {
     vram__fsdp_param *f = d->param + d->optim[i];
     vram__fsdp_group *g = d->group + f->group;
@@ -118,6 +146,20 @@ static void vram__fsdp_put_order(const vram__step *s, vram__fsdp *d, uint32_t *a
   }
   for (i = 0; i < d->ngroup; i++)
     d->group[i].at = 0;
+}
+
+/* Does the module use this input? A stage's graph has those of other stages, too. */
+static int vram__fsdp_uses(const vram__step *s, const vram_value *v) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_node *n;
+  uint32_t i;
+  if (!vram__pipe_is(s->o))
+    return 1;
+  for (n = d->first; n != d->end; n = n->next)
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i] == v)
+        return 1;
+  return 0;
 }
 
 /* The values from outside that the unit uses, and those whose last line is in it. */
@@ -130,11 +172,12 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
   uint32_t i, j, m;
   g->in = at = (const vram_value **)vram__fsdp_take(s, used, 0);
   for (i = 0; !k && i < s->g->ninput; i++)
-    at[g->nin++] = s->g->input[i];
+    if (vram__fsdp_uses(s, s->g->input[i]))
+      at[g->nin++] = s->g->input[i];
   for (n = k ? g->run.first : NULL; n != end; n = n->next)
     for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
       const vram_value *v = n->in[i];
-      if ((!v->node || v->node->index < from) && seen[v->index] != k) {
+      if ((!v->node || v->node->index < from) && seen[v->index] != k && !vram__value_is_flight(v)) {
         seen[v->index] = k;
         at[g->nin++] = v;
       }
@@ -146,7 +189,7 @@ static void vram__fsdp_put_values(vram__step *s, vram__fsdp *d, uint32_t k, uint
     for (i = 0; i < n->nin; i++) {
       const vram_value *v = n->in[i];
       if ((v->node && v->node->index >= from) || v->last != n->index || v->last > to ||
-          (s->call.nrange && vram__step_is_captured(v)))
+          vram__value_is_flight(v) || (s->call.nrange && vram__step_is_captured(v)))
         continue;
       for (j = g->ndropped; j && at[j - 1]->index > v->index; j--) /* in the order of the program */
         ;
@@ -177,21 +220,23 @@ static void vram__fsdp_look_at_dtypes(vram__step *s, const vram__fsdp *d) {
 }
 
 /* Everything that stays as it is from one step to the next. */
-VRAM__FN void vram__fsdp_make(vram__step *s) {
+VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_parallel *p = s->o->parallel;
   const vram_words units = vram__fsdp_words(s->o);
-  const vram_node *n = s->g->first;
+  const vram_node *n = first;
   uint64_t used = (sizeof *d + 7) / 8 * 8;
   uint32_t *owner, k, i;
   vram__memory_zero(d, sizeof *d);
-  d->shards = p->dp ? p->dp : 1;
+  d->first = first;
+  d->end = end;
+  d->shards = vram__wrapper_ranks(p);
   d->copies = p->copies ? p->copies : 1;
   d->post = p->reshard == VRAM_RESHARD_RANKS ? p->reshard_ranks : d->shards;
   d->mp = p->mp;
   d->reduce = p->reduce;
   d->offload = p->cpu_offload;
-  d->ngroup = 1 + vram__fsdp_units(s->g, units);
+  d->ngroup = 1 + vram__fsdp_units(s->g, units, first, end);
   d->group = (vram__fsdp_group *)vram__fsdp_take(s, &used, d->ngroup * sizeof *d->group);
   d->param = (vram__fsdp_param *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->param);
   d->optim = (uint32_t *)vram__fsdp_take(s, &used, s->g->nparam * sizeof *d->optim);
@@ -200,11 +245,11 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
   d->hook = (vram__fsdp_hook *)vram__fsdp_take(s, &used, d->hook_room * sizeof *d->hook);
   owner = (uint32_t *)vram__fsdp_take(s, &used, (s->g->nparam + s->g->nvalue) * sizeof *owner);
   vram__memory_zero(d->group, d->ngroup * sizeof *d->group);
-  for (k = 1; n; n = n ? n->next : NULL) {
-    const vram__unit_run run = vram__units_run(s->g, units, n);
+  for (k = 1; n != end;) {
+    const vram__unit_run run = vram__fsdp_run(s->g, units, n, end);
     if (run.is_unit)
       d->group[k++].run = run;
-    n = run.last;
+    n = run.last->next;
   }
   for (k = 0; k < d->ngroup; k++)
     d->group[k].reshard =
@@ -223,40 +268,65 @@ VRAM__FN void vram__fsdp_make(vram__step *s) {
 
 /* ---- construction */
 
-/* module.to(device): children first, so the root's own come last. */
+/* The whole parameter i, before the first step. */
+static void vram__fsdp_move_param(vram__step *s, vram__fsdp *d, uint32_t i) {
+  const vram__fsdp_param *f = d->param + i;
+  vram__replay *const run = s->replay;
+  if (vram__step_distributes(s))
+    s->replay = NULL; /* what is there is more than this rank's part */
+  d->param[i].whole = vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+  if (run && !s->replay) {
+    s->replay = run;
+    run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
+  }
+}
+
+static void vram__fsdp_move_buffer(vram__step *s, vram__owned *o, const vram_param *p) {
+  const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
+  if (s->nth == 1 && s->o->parallel->meta)
+    return; /* they come with to_empty */
+  vram__total_add(o->all + 1, bytes);
+  if (s->replay && s->replay->fresh == 2) {
+    vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
+    vram__replay_get(s, bytes, 0);
+  }
+}
+
+/* module.to(device): as the modules are defined. A text has the root's own as torch.nn.Module has
+   what is its own: it moves its children first. */
 VRAM__FN void vram__fsdp_move(vram__step *s, vram__fsdp *d, vram__owned *o) {
   uint32_t *owner = (uint32_t *)(void *)(d->hook + d->hook_room), k, i;
-  const int whole = s->nth == 1 && !s->o->parallel->meta;
+  const int whole = s->nth == 1 && !s->o->parallel->meta, named = s->g->unit_first || s->g->rules;
   const vram_param *p;
   vram__fsdp_owners(s, d, owner);
   for (k = 1; k <= d->ngroup; k++) {
     const uint32_t at = k % d->ngroup;
-    for (i = whole ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++) {
-      const vram__fsdp_param *f = d->param + i;
-      vram__replay *const run = s->replay;
-      if (vram__step_distributes(s))
-        s->replay = NULL; /* what is there is more than this rank's part */
-      d->param[i].whole =
-          vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
-      if (run && !s->replay) {
-        s->replay = run;
-        run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);
-      }
-    }
-    for (p = s->g->param_first; p; p = p->next) {
-      const uint64_t bytes = vram__dims_bytes_of(p->d, vram__param_dtype(s, p));
-      if (s->nth == 1 && s->o->parallel->meta)
-        continue; /* they come with to_empty */
-      if (p->kind != VRAM__BUFFER ||
-          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) != at)
-        continue;
-      vram__total_add(o->all + 1, bytes);
-      if (s->replay && s->replay->fresh == 2) {
-        vram__replay_tell(s, VRAM_CATEGORY_BUFFERS, p->node);
-        vram__replay_get(s, bytes, 0);
-      }
-    }
+    for (i = whole && !named ? d->group[at].first : d->group[at].end; i < d->group[at].end; i++)
+      vram__fsdp_move_param(s, d, i);
+    for (p = named ? NULL : s->g->param_first; p; p = p->next)
+      if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
+          (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == at)
+        vram__fsdp_move_buffer(s, o, p);
   }
+  for (p = named ? s->g->param_first : NULL; p; p = p->next) {
+    const uint32_t at = owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index];
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p))
+      vram__fsdp_move_buffer(s, o, p);
+    for (i = whole && p->kind != VRAM__BUFFER ? d->group[at].first : d->group[at].end;
+         i < d->group[at].end; i++)
+      if (d->param[i].p == p)
+        vram__fsdp_move_param(s, d, i);
+  }
+}
+
+/* Each stage of a pipeline has streams of its own, behind those of the one before. */
+static uint8_t vram__fsdp_first_stream(vram__step *s) {
+  const uint32_t k = vram__staged_stage(s), copies = vram__fsdp_of(s)->copies > 1;
+  const uint32_t first = k ? VRAM__FSDP_REDUCE + copies + (k - 1) * (2 + copies) : 0;
+  if (first + 2 + copies >= VRAM__STREAMS)
+    vram__step_refuse(s, VRAM_ERR_LIMIT, NULL,
+                      "fully_shard around more stages of a rank than there are streams for");
+  return (uint8_t)first;
 }
 
 /* What of the module is on the device: buffers, and whole parameters before the first step, shards
@@ -265,12 +335,18 @@ static void vram__fsdp_put(vram__step *s, vram__owned *o) {
   const vram__total none = {0, 0, 0, 0, 0};
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
-  if (s->nth == 1)
-    vram__fsdp_make(s);
+  if (s->nth == 1) {
+    const vram_node *first, *end;
+    vram__staged_nodes(s, &first, &end);
+    vram__fsdp_make(s, first, end);
+    d->stream = vram__fsdp_first_stream(s);
+  }
   s->unit_backward = vram__fsdp_post_backward;
   s->compute = d->mp;
-  o->all[0] = o->all[1] = o->trainable = none;
-  o->params_bytes = 0;
+  if (!vram__staged_stage(s)) {
+    o->all[0] = o->all[1] = o->trainable = none;
+    o->params_bytes = 0;
+  }
   for (i = 0; i < d->nparam; i++) {
     vram__fsdp_param *f = d->param + i;
     const uint64_t bytes = f->padded * vram__dtype_size(f->dtype);
@@ -317,7 +393,7 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
         vram__buffer_new_on(s, f->local * vram__dtype_size(f->dtype), VRAM_CATEGORY_PARAMS, 0);
   }
   for (p = s->g->param_first; p; p = p->next)
-    if (p->kind == VRAM__BUFFER &&
+    if (p->kind == VRAM__BUFFER && vram__fsdp_has(d, p) &&
         (owner[p->index] == VRAM__FSDP_NONE ? 0 : owner[p->index]) == k) {
       s->node = p->node;
       vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
@@ -357,7 +433,8 @@ static void vram__fsdp_restore(vram__step *s) {
   for (k = 0; k < d->ngroup; k++) {
     vram__fsdp_group *g = d->group + k;
     g->state = g->training = 0;
-    g->gathered = g->grad = g->reduced = g->at = 0;
+    g->gathered = g->grad = g->reduced = g->at = g->passes = 0;
+    g->async = 0;
     if (!g->grad_bytes)
       continue;
     s->stream = vram__fsdp_last_stream(d, d->param[g->first].dtype);
@@ -397,7 +474,7 @@ static int vram__fsdp_fuses(vram_optimizer optimizer) {
 
 VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  const uint32_t shards = p->dp ? p->dp : 1;
+  const uint32_t shards = vram__wrapper_ranks(p);
   const vram_param *q;
   if (!o->train)
     return "fully_shard is played for training";
@@ -408,7 +485,8 @@ VRAM__FN const char *vram__fsdp_refuses(const vram_graph *g, const vram_step_opt
     return "fully_shard is played with optimizers that go through elements";
   if (o->amp == VRAM_F16 || g->nscaled)
     return "fully_shard is played without GradScaler: autocast in bf16";
-  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) && !p->cpu_offload)
+  if (o->optim_impl == VRAM_OPTIM_IMPL_FUSED && !vram__fsdp_fuses(o->optimizer) &&
+      !p->cpu_offload && p->wrapper != VRAM_WRAPPER_FSDP1)
     return "DTensors have fused steps of Adam and AdamW alone (the operator does not have a "
            "sharding strategy registered)";
   if (p->reshard == VRAM_RESHARD_RANKS && (p->reshard_ranks > shards || shards % p->reshard_ranks))

@@ -108,7 +108,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
   };
   if (!p)
     return sum;
-  size[0] = p->copies, size[1] = p->dp, size[2] = p->tp;
+  size[0] = p->copies, size[1] = p->wrapper ? vram__wrapper_ranks(p) : 1, size[2] = p->tp;
   size[3] = p->pp, size[4] = p->cp, size[5] = p->ep;
   for (i = 0; i < 6; i++) {
     used += size[i] > 1;

@@ -4,11 +4,12 @@
    (_add_unshard_reshard, _add_reduce_grad, _add_send_recv, _add_wait_send). */
 #include "core/core.h"
 
-enum {
-  VRAM__STAGE_FLOW = VRAM_STAGE_ACTION_COUNT, /* fully_shard's gathers, reductions: a turn, nothing
-                                                 else here */
-  VRAM__STAGE_WITH_NEXT = 64                  /* bit: the next action comes with it (OVERLAP_F_B) */
-};
+enum { VRAM__STAGE_WITH_NEXT = 64 }; /* bit: the next action comes with it (OVERLAP_F_B) */
+
+/* fully_shard's gathers and reductions take turns, with it or without. */
+static int vram__stage_is_flow(uint32_t kind) {
+  return (kind & (VRAM__STAGE_WITH_NEXT - 1u)) >= VRAM_STAGE_UNSHARD;
+}
 
 /* A pipeline as its schedule sees it. */
 typedef struct vram__pipeline {
@@ -16,6 +17,7 @@ typedef struct vram__pipeline {
   vram_pipeline schedule;
   uint32_t round;  /* microbatches of a round of an interleaved schedule */
   uint8_t v, zero; /* stages lie in a V; backward is split into input and weight part */
+  uint8_t shards;  /* the stages are fully_shard's */
   uint32_t rounds;
 } vram__pipeline;
 
@@ -48,6 +50,7 @@ static void vram__pipeline_of(const vram_parallel *p, vram__pipeline *out) {
   out->microbatches = p->microbatches;
   out->v = p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || p->schedule == VRAM_PIPELINE_DUAL_PIPE_V;
   out->zero = p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE;
+  out->shards = p->wrapper == VRAM_WRAPPER_FSDP2;
   out->rounds = p->microbatches / out->ranks;
   out->rounds += !out->rounds;
   out->round = p->microbatches / out->rounds;
@@ -292,7 +295,7 @@ static void vram__order_of(const vram__pipeline *p, uint32_t rank, vram__actions
 }
 
 /* ---- turns that fully_shard's gathers and the reductions of gradients take; without it they do
-   nothing, but receives come in other places */
+   nothing, and are in no list, but receives come in other places */
 
 enum { VRAM__STAGES_ACTIVE = 3, VRAM__STAGES_LOCAL = 64 };
 
@@ -336,6 +339,11 @@ static uint32_t vram__residence_soon(vram__residence *f, const vram__actions *a,
   return n;
 }
 
+static void vram__residence_put(const vram__residence *f, uint32_t kind, uint32_t local,
+                                vram__actions *to) {
+  vram__actions_put(to, kind, vram__pipeline_stage(f->p, f->rank, local), 0);
+}
+
 /* Turns before action `at`: stages that are not needed soon go, those that are come. */
 static void vram__residence_turns(vram__residence *f, const vram__actions *a, uint32_t at,
                                   vram__actions *to) {
@@ -344,7 +352,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     for (j = 0; j < n && soon[j] != f->active[i];)
       j++;
     if (j == n)
-      vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+      vram__residence_put(f, VRAM_STAGE_RESHARD, f->active[i], to);
     else
       f->active[kept++] = f->active[i];
   }
@@ -355,7 +363,7 @@ static void vram__residence_turns(vram__residence *f, const vram__actions *a, ui
     if (j < f->nactive)
       continue;
     f->active[f->nactive++] = soon[i];
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(f, VRAM_STAGE_UNSHARD, soon[i], to);
   }
 }
 
@@ -366,8 +374,8 @@ static void vram__residence_reduce(vram__residence *f, const vram_stage_action *
   if ((kind != VRAM_STAGE_B && kind != VRAM_STAGE_W) ||
       ++f->done[vram__residence_local(f, a->stage)] != f->p->microbatches)
     return;
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
-  vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+  vram__actions_put(to, VRAM_STAGE_REDUCE_GRAD, a->stage, 0);
+  vram__actions_put(to, VRAM_STAGE_WAIT_REDUCE_GRAD, a->stage, 0);
 }
 
 /* All turns of a rank. */
@@ -389,7 +397,7 @@ static void vram__order_with_turns(const vram__pipeline *p, uint32_t rank, const
     vram__residence_reduce(&f, a->at + i, to);
   }
   for (i = 0; i < f.nactive; i++)
-    vram__actions_put(to, VRAM__STAGE_FLOW, 0, 0);
+    vram__residence_put(&f, VRAM_STAGE_RESHARD, f.active[i], to);
 }
 
 /* ---- sends, receives, waits */
@@ -445,14 +453,14 @@ static const vram_stage_action *vram__exchange_turn(vram__exchange *x, uint32_t 
   const uint32_t n = a->kind & VRAM__STAGE_WITH_NEXT ? 2 : 1;
   uint32_t i;
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW && !vram__exchange_may(x, a + i))
+    if (!vram__stage_is_flow(a[i].kind) && !vram__exchange_may(x, a + i))
       return a;
   for (i = 0; rank == x->rank && i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (x->p->shards || !vram__stage_is_flow(a[i].kind))
       vram__actions_put(x->to, a[i].kind & (VRAM__STAGE_WITH_NEXT - 1u), a[i].stage,
                         a[i].microbatch);
   for (i = 0; i < n; i++)
-    if (a[i].kind != VRAM__STAGE_FLOW)
+    if (!vram__stage_is_flow(a[i].kind))
       vram__exchange_send(x, rank, a + i);
   return a + n;
 }

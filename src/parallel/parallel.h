@@ -7,11 +7,22 @@ VRAM__FN uint32_t vram__buffer_new(vram__step *s, uint64_t bytes, uint8_t cat);
 VRAM__FN uint32_t vram__buffer_new_on(vram__step *s, uint64_t bytes, uint8_t cat, uint8_t stream);
 VRAM__FN void vram__buffer_free(vram__step *s, uint32_t *slot);
 VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc);
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat, uint32_t block);
 
+/* staged.c */
+VRAM__FN void vram__staged_at(vram__step *s, uint32_t k);
+VRAM__FN uint32_t vram__staged_stage(const vram__step *s);
+VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
+                                 const vram_node **end);
+VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p);
+VRAM__FN void vram__staged_hooks(vram__wrapper *w);
+
 /* ddp.c */
+VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);
-VRAM__FN void vram__ddp_last_backward(vram__step *s, const uint32_t *order, uint32_t n);
+VRAM__FN void vram__ddp_last_backward(vram__step *s);
 
 /* zero.c */
 VRAM__FN void vram__zero_hooks(const vram_step_options *o, vram__wrapper *w);
@@ -31,11 +42,21 @@ typedef struct vram__unit_run {
 /* units.c */
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
+/* fsdp.c */
+VRAM__FN void vram__fsdp_unit(vram__step *s, uint32_t what, uint32_t k);
+
+/* fsdp_stage.c */
+VRAM__FN void vram__fsdp_stage_unshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_wait(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reshard(vram__step *s);
+VRAM__FN void vram__fsdp_stage_reduce(vram__step *s);
+VRAM__FN void vram__fsdp_stage_end(vram__step *s);
+
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);
 
 /* fsdp1.c */
-VRAM__FN void vram__fsdp1_wrapper(vram__wrapper *w);
+VRAM__FN void vram__fsdp1_wrapper(const vram_step_options *o, vram__wrapper *w);
 
 /* deepspeed.c */
 VRAM__FN void vram__ds_hooks(vram__wrapper *w);

@@ -3,6 +3,7 @@
    receive's buffer is the stage's input up to its backward, an output lives until it was sent and
    its backward is over, a gradient of an input until the send of it was waited for. */
 #include "parallel/pipe.h"
+#include "parallel/fsdp.h"
 
 /* A microbatch on a stage: slots of what is held for it, 0: nothing. */
 typedef struct vram__pipe_micro {
@@ -14,13 +15,20 @@ typedef struct vram__pipe_micro {
   uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
+enum {
+  VRAM__FLOW_GATHERS = 1, /* its parameters are being gathered, and somebody has to wait for them */
+  VRAM__FLOW_REDUCED = 2  /* its gradients were reduced, and with that its parameters went */
+};
+
 typedef struct vram__pipe_run {
   vram__step *s;
   vram__pipe *p;
   vram__pipe_micro *micro; /* local stages times microbatches */
   uint32_t *own;           /* slots of the running part */
   uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
-  uint8_t *had;            /* by local stage: it has gradients */
+  uint8_t *taken;          /* by slot of the running part: some gradient lies in it */
+  uint32_t *done;          /* by local stage: backward passes whose gradients are there */
+  uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
 } vram__pipe_run;
 
@@ -125,6 +133,23 @@ static void vram__pipe_part_free(vram__pipe_run *r, uint32_t k, uint32_t mb, uin
     vram__slot_release(r->s, r->own[n]); /* what the part gives is still held */
 }
 
+/* A parameter has its first gradient, or more of it, of which a wrapper hears in the last backward
+   of its stage. */
+static void vram__pipe_part_gradient(vram__pipe_run *r, const vram__part_event *e) {
+  vram__step *const s = r->s;
+  vram__leaf *l = s->leaf.at + e->bytes;
+  if (e->id != VRAM__ID_NONE && !VRAM__ID_KIND(e->id)) {
+    if (r->taken[e->id]) /* several parameters in one storage */
+      vram__slot_retain(s, r->own[e->id]);
+    r->taken[e->id] = 1;
+    l->grad.d = l->d;
+    l->grad.dt = (vram_dtype)e->cat;
+    l->grad.st = r->own[e->id];
+  }
+  if (e->kept && s->leaf.accumulated)
+    s->leaf.accumulated(s, l);
+}
+
 static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                   const vram__part_event *e) {
   vram__step *const s = r->s;
@@ -139,6 +164,12 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
     break;
   case VRAM__PART_FREE:
     vram__pipe_part_free(r, k, mb, e->id);
+    break;
+  case VRAM__PART_GRADIENT:
+    vram__pipe_part_gradient(r, e);
+    break;
+  case VRAM__PART_UNIT:
+    vram__fsdp_unit(s, e->id, (uint32_t)e->bytes);
     break;
   default:
     brief.lower = brief.expected = brief.upper = e->bytes;
@@ -162,23 +193,14 @@ static void vram__pipe_part_given(vram__pipe_run *r, const vram__pipe_micro *m,
   }
 }
 
-/* Parameters have their first gradients. */
-static void vram__pipe_part_gradients(vram__pipe_run *r, const vram__played *part) {
-  vram__step *const s = r->s;
+/* What is sent in a part. */
+static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
   uint32_t i;
-  for (i = 0; i < part->ngradient; i++) {
-    vram__leaf *l = s->leaf.at + part->gradient[2 * (size_t)i];
-    const uint32_t id = part->gradient[2 * (size_t)i + 1];
-    uint32_t j;
-    if (id == VRAM__ID_NONE || VRAM__ID_KIND(id))
-      continue;
-    for (j = 0; j < i && part->gradient[2 * j + 1] != id;)
-      j++;
-    if (j < i)
-      vram__slot_retain(s, r->own[id]);
-    l->grad.d = l->d;
-    l->grad.dt = l->dt;
-    l->grad.st = r->own[id];
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
+    vram_communication *to = s->r->communication + i;
+    to->calls += part->communication[i].calls;
+    to->bytes = vram__sum_or_overflow(to->bytes, part->communication[i].bytes);
+    to->sent = vram__sum_or_overflow(to->sent, part->communication[i].sent);
   }
 }
 
@@ -190,13 +212,50 @@ static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32
   uint32_t i;
   if (!part->known)
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, NULL, "a part of a microbatch that was not played");
+  vram__memory_zero(r->taken, part->ids);
   for (i = 0; i < part->count && !s->failed; i++)
     vram__pipe_part_event(r, k, mb, part->event + i);
   s->stream = 0;
   s->node = NULL;
-  if (!s->failed)
-    vram__pipe_part_gradients(r, part);
+  vram__pipe_part_sends(s, part);
   return part;
+}
+
+/* One that makes gradients: the last of a stage is reduced. */
+static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
+                                                uint32_t which) {
+  const vram__played *part;
+  const int last = r->done[k] + 1 == r->p->microbatches;
+  const int ddp = r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+  if (ddp && last)
+    vram__ddp_last_backward(r->s);
+  part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
+  r->done[k]++;
+  if (ddp && last)
+    VRAM__WRAPPER_DO(r->s, backward_end);
+  return part;
+}
+
+static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
+  uint32_t k;
+  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
+    ;
+  return p->stage + k;
+}
+
+/* The outputs of the last stage are detached behind its backward, but for views: a DTensor's
+   to_local() gives one, and with its history the inputs of the stage stay. */
+static uint32_t vram__pipe_kept_inputs(const vram__pipe *p) {
+  const vram__pipe_stage *last = vram__pipe_last(p);
+  uint32_t i, views = 0;
+  for (i = 0; i < last->nout; i++)
+    views += last->out_value[i]->node && last->out_value[i]->node->op == VRAM_OP_all_gather;
+  return views ? last->nin : 0;
+}
+
+/* Slots that the schedule keeps of each microbatch: outputs, then inputs. */
+static uint32_t vram__pipe_kept(const vram__pipe *p) {
+  return vram__pipe_last(p)->nout + vram__pipe_kept_inputs(p);
 }
 
 /* What lives behind the part gets its place in the microbatch's table. */
@@ -208,6 +267,39 @@ static void vram__pipe_part_lives(vram__pipe_run *r, vram__pipe_micro *m, const 
       m->live[from + part->live_of[i]] = r->own[i];
 }
 
+/* The stage computes: what its wrapper keeps is s->wrapped, and what was gathered for it is waited
+   for (_assert_unsharded). */
+static void vram__pipe_enter(vram__pipe_run *r, uint32_t k) {
+  vram__staged_at(r->s, k);
+  if (r->flow[k] & VRAM__FLOW_GATHERS)
+    vram__fsdp_stage_wait(r->s);
+  r->flow[k] &= (uint8_t)~VRAM__FLOW_GATHERS;
+}
+
+/* What fully_shard does for a stage beside its forward and backward passes. */
+static void vram__pipe_flow(vram__pipe_run *r, uint32_t k, uint32_t kind) {
+  vram__staged_at(r->s, k);
+  if (kind == VRAM_STAGE_UNSHARD) {
+    vram__fsdp_stage_unshard(r->s);
+    r->flow[k] |= VRAM__FLOW_GATHERS;
+  } else if (kind == VRAM_STAGE_REDUCE_GRAD) {
+    vram__fsdp_stage_reduce(r->s);
+    r->flow[k] |= VRAM__FLOW_REDUCED;
+  } else if (kind == VRAM_STAGE_WAIT_REDUCE_GRAD)
+    vram__fsdp_stage_end(r->s);
+  else if (!(r->flow[k] & VRAM__FLOW_REDUCED))
+    vram__fsdp_stage_reshard(r->s);
+  vram__staged_at(r->s, 0);
+}
+
+/* ScheduleGPipe and Schedule1F1B do so at the end. */
+static void vram__pipe_reduce(vram__pipe_run *r) {
+  if (!r->s->wrapper || r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
+    return;
+  vram__pipe_flow(r, 0, VRAM_STAGE_REDUCE_GRAD);
+  vram__pipe_flow(r, 0, VRAM_STAGE_WAIT_REDUCE_GRAD);
+}
+
 static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -215,20 +307,25 @@ static void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   m->live = vram__pipe_table(r, k);
   r->s->node = NULL;
   r->s->last_batch = 0;
+  vram__pipe_enter(r, k);
   VRAM__WRAPPER_DO(r->s, forward_begin);
   if (r->s->failed)
     return;
   part = vram__pipe_part(r, k, mb, VRAM__PART_FORWARD);
   VRAM__WRAPPER_DO(r->s, forward_end);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_lives(r, m, part, 0);
   vram__pipe_part_given(r, m, part->given, stage->nout, m->out);
   vram__pipe_part_given(r, m, part->given + stage->nout, 1, &m->loss);
   if (r->chunk && stage->is_last) {
+    const uint32_t inputs = vram__pipe_kept_inputs(r->p);
+    uint32_t *const to = r->chunk + (uint64_t)mb * vram__pipe_kept(r->p);
     vram__slots_retain(r->s, m->out, stage->nout);
-    vram__memory_copy(r->chunk + (uint64_t)mb * stage->nout, m->out,
-                      stage->nout * (uint64_t)sizeof *m->out);
+    vram__memory_copy(to, m->out, stage->nout * (uint64_t)sizeof *m->out);
+    vram__slots_retain(r->s, m->in, inputs);
+    vram__memory_copy(to + stage->nout, m->in, inputs * (uint64_t)sizeof *m->in);
   }
 }
 
@@ -249,11 +346,10 @@ static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int deta
 static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part =
-      vram__pipe_part(r, k, mb, VRAM__PART_BACKWARD + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
-  if (r->s->wrapper && mb + 1 == r->p->microbatches)
-    vram__ddp_last_backward(r->s, part->order, part->norder);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part_back(r, k, mb, VRAM__PART_BACKWARD);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
@@ -264,7 +360,10 @@ static void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
-  const vram__played *part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  const vram__played *part;
+  vram__pipe_enter(r, k);
+  part = vram__pipe_part(r, k, mb, VRAM__PART_INPUT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   if (stage->is_first)
@@ -277,8 +376,9 @@ static void vram__pipe_input(vram__pipe_run *r, uint32_t k, uint32_t mb) {
 
 static void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage + k;
-  vram__pipe_part(r, k, mb, VRAM__PART_WEIGHT + 2 * (uint32_t)r->had[k]);
-  r->had[k] = 1;
+  vram__pipe_enter(r, k);
+  vram__pipe_part_back(r, k, mb, VRAM__PART_WEIGHT);
+  vram__staged_at(r->s, 0);
   if (r->s->failed)
     return;
   vram__pipe_over(r, k, mb, 1);
@@ -334,10 +434,14 @@ static void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
+static int vram__pipe_keeps_sent(const vram__pipe_run *r) {
+  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+}
+
 /* release_fwd_send_outputs: DistributedDataParallel keeps them. */
 static void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !r->s->wrapper)
+  if (!stage->is_last && !vram__pipe_keeps_sent(r))
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }
 
@@ -372,6 +476,7 @@ static void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
     vram__slots_release(r->s, work, most);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, ops, most);
   vram__slots_release(r->s, work, most);
   for (i = count; i--;)
@@ -458,6 +563,7 @@ static void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
     vram__pipe_1f1b_backward(r, &v, b++, 0);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
   vram__slots_release(r->s, v.fwd_sends, v.most);
   vram__slots_release(r->s, v.fwd_recvs, v.most);
   vram__slots_release(r->s, v.bwd_recvs, v.most);
@@ -530,8 +636,11 @@ static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
   case VRAM_STAGE_WAIT_F:
     vram__slots_release(r->s, m->sent, stage->nout);
     break;
-  default: /* VRAM_STAGE_WAIT_B */
+  case VRAM_STAGE_WAIT_B:
     vram__slots_release(r->s, m->gin, stage->nin);
+    break;
+  default:
+    vram__pipe_flow(r, k, a->kind);
   }
 }
 
@@ -554,13 +663,6 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   return 0;
 }
 
-static const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
-  uint32_t k;
-  for (k = 0; k + 1 < p->local && !p->stage[k].is_last; k++)
-    ;
-  return p->stage + k;
-}
-
 /* Memory of a run. */
 static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
@@ -581,15 +683,19 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   r->own = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, ids * (uint64_t)sizeof *r->own);
   r->table = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
                                             p->local * (uint64_t)sizeof *r->table);
-  r->had = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
-  if (!r->micro || !at || !r->own || !r->table || !r->had) {
+  r->done =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local * (uint64_t)sizeof *r->done);
+  r->taken = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, ids + UINT64_C(1));
+  r->flow = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, p->local);
+  if (!r->micro || !at || !r->own || !r->table || !r->done || !r->taken || !r->flow) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
   vram__memory_zero(r->micro, micros * sizeof *r->micro);
   vram__memory_zero(at, slots * sizeof *at);
   vram__memory_zero(r->table, p->local * (uint64_t)sizeof *r->table);
-  vram__memory_zero(r->had, p->local);
+  vram__memory_zero(r->done, p->local * (uint64_t)sizeof *r->done);
+  vram__memory_zero(r->flow, p->local);
   for (k = 0; k < p->local; k++)
     for (mb = 0; mb < p->microbatches; mb++) {
       vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
@@ -641,7 +747,7 @@ static void vram__pipe_merge(vram__pipe_run *r) {
 /* clear_runtime_states: outputs of the step before go; those of this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
-  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout;
+  const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
   uint64_t i;
   if (!vram__pipe_keeps_outputs(p))
     return;
@@ -725,7 +831,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__slots_release(s, m->in, p->stage[k].nin);
     }
   }
-  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_last(p)->nout; i++)
+  for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
   s->r->autocast_cache_bytes = p->autocast;
@@ -761,10 +867,15 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   s->r->inputs_bytes += p->target;
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
-  n = vram__pipe_last(p)->nout;
+  n = vram__pipe_kept(p);
   for (k = 0; k < n * p->microbatches && !s->failed; k++) {
-    p->chunk[k] = vram__pipe_put(s, vram__handover_bytes(vram__pipe_last(p)->out + k % n),
-                                 VRAM_CATEGORY_OTHER);
+    const vram__pipe_stage *last = vram__pipe_last(p);
+    const uint64_t which = k % n;
+    p->chunk[k] =
+        vram__pipe_put(s,
+                       vram__handover_bytes(which < last->nout ? last->out + which
+                                                               : last->in + (which - last->nout)),
+                       VRAM_CATEGORY_OTHER);
     if (s->replay && p->blocks && p->chunk[k])
       vram__slot_at(s, p->chunk[k])->block = p->blocks[k];
   }
@@ -773,7 +884,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
 /* ---- setting it up */
 
 VRAM__FN int vram__pipe_is(const vram_step_options *o) {
-  return o && o->parallel && o->parallel->pp > 1;
+  return o && o->parallel && (o->parallel->pp > 1 || o->parallel->is_pipeline);
 }
 
 /* Storages that live at once beside those of one microbatch, at most. */
@@ -836,6 +947,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -862,7 +975,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     }
   }
   if (vram__pipe_keeps_outputs(p)) {
-    n = (uint64_t)p->microbatches * vram__pipe_last(p)->nout + 1;
+    n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
     p->chunk = (uint32_t *)vram__pipe_take(p, 2 * n * sizeof *p->chunk);
     if (!p->chunk)
       return VRAM_ERR_MEMORY;
@@ -890,6 +1003,11 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (p->wrapper == VRAM_WRAPPER_FSDP2)
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *
+                                                                         (uint64_t)VRAM__PARTS *
+                                                                         sizeof(vram__fsdp_hook)));
   n = vram__sum_or_overflow(
       n, vram__product_or_overflow(vram__product_or_overflow(micros, VRAM__SLOT_BYTES * 4 + 16),
                                    (g->nnode / (ranks * local) + 1) * UINT64_C(3) + 64));

@@ -11,14 +11,24 @@ typedef struct vram__handover {
 } vram__handover;
 
 /* What happens in a part: an allocation is the part's next id. */
-enum { VRAM__PART_ALLOC, VRAM__PART_FREE, VRAM__PART_BRIEF };
+enum {
+  VRAM__PART_ALLOC,
+  VRAM__PART_FREE,
+  VRAM__PART_BRIEF,    /* what a library has while it runs */
+  VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
+  VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
+                          depends on what it has done before, and is played by whoever plays the part */
+};
 
 typedef struct vram__part_event {
-  uint64_t bytes;
+  uint64_t bytes; /* of a gradient: the leaf; of a unit: its number */
   const vram_node *node;
-  uint32_t id; /* see VRAM__ID_ */
-  uint8_t kind, cat, stream;
-  uint8_t kept; /* whoever plays the part holds it, too */
+  uint32_t id; /* see VRAM__ID_; of a gradient that was there before: VRAM__ID_NONE; of a unit: what
+                  it does */
+  uint8_t kind;
+  uint8_t cat; /* of a gradient: its dtype */
+  uint8_t stream;
+  uint8_t kept; /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
@@ -35,13 +45,11 @@ typedef struct vram__part_event {
 typedef struct vram__played {
   vram__part_event *event;
   uint32_t count;
-  uint32_t ids, live;      /* allocations; of a forward part: how many of them live behind it */
-  uint32_t *given;         /* ids of what it gives: a forward part its outputs, then the loss; a
-                              backward or input part the gradients of its inputs */
-  uint32_t *gradient;      /* pairs of a leaf and the id of its first gradient, */
-  uint32_t ngradient;      /* so many */
-  uint32_t *order, norder; /* leaves of parameters, as their gradients become ready */
-  uint32_t *live_of;       /* of a forward part: for each id its number behind it, or NONE */
+  uint32_t ids, live; /* allocations; of a forward part: how many of them live behind it */
+  uint32_t *given;    /* ids of what it gives: a forward part its outputs, then the loss; a
+                         backward or input part the gradients of its inputs */
+  uint32_t *live_of;  /* of a forward part: for each id its number behind it, or NONE */
+  vram_communication communication[VRAM_COLLECTIVE_COUNT];
   uint8_t known;
 } vram__played;
 
@@ -71,7 +79,8 @@ typedef struct vram__pipe_stage {
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
-  vram_graph g; /* the rank's */
+  vram_parallel alone; /* the same without a wrapper: of steps that play parts */
+  vram_graph g;        /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
@@ -83,6 +92,8 @@ typedef struct vram__pipe {
   uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
   uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
   vram_error refused;       /* of PyTorch */
+  uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
+  uint64_t each;
   const char *problem;
   vram_result failed;
 } vram__pipe;
@@ -92,7 +103,7 @@ VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_graph(vram__pipe *p);
 
-/* parts.c */
+/* crossing.c, parts_play.c */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
                              uint64_t bytes);
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,

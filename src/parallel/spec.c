@@ -28,11 +28,13 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
        VRAM__SPEC_ONE_OF_SCHEDULES,
        VRAM__SPEC_INIT,
-       VRAM__SPEC_OFFLOAD
+       VRAM__SPEC_OFFLOAD,
+       VRAM__SPEC_ROTATE
 };
 
 #define VRAM__SPEC_MOST UINT64_C(1048576) /* ranks, microbatches */
@@ -81,6 +83,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(backward_prefetch, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_PREFETCHES),
     VRAM__SPEC_ROW_OF(sp, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_parallel, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(plan, VRAM__SPEC_OF(VRAM__SPEC_TP), VRAM__SPEC_PLAN),
     VRAM__SPEC_ROW_OF(schedule, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_ONE_OF_SCHEDULES),
     VRAM__SPEC_ROW_OF(microbatches, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
     VRAM__SPEC_ROW_OF(stages, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_COUNT),
@@ -88,6 +91,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(balance, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(loss_fn, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
     VRAM__SPEC_ROW_OF(crossing, VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_DTYPE),
+    {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
+    VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -107,7 +112,7 @@ static const vram__spec_option vram__spec_options[] = {
 enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
-                                                   "HYBRID_SHARD"};
+                                                   "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
 static const char *const vram__prefetch_names[] = {"pre", "post", "none"};
 static const char *const vram__schedule_names[] = {
 #define VRAM__X(id, text) text,
@@ -281,9 +286,14 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
       return "auto, root, or names of nodes up to a point";
     *(vram_words *)at = w;
     break;
+  case VRAM__SPEC_PLAN:
+    if (!w.len)
+      return "STYLE:NAME:NAME/STYLE:NAME: colwise:q_proj:k_proj/rowwise:o_proj";
+    *(vram_words *)at = w;
+    break;
   case VRAM__SPEC_ONE_OF_SHARDINGS:
-    if (!vram__spec_one_of(w, vram__sharding_names, 4, &which))
-      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD";
+    if (!vram__spec_one_of(w, vram__sharding_names, 5, &which))
+      return "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or _HYBRID_SHARD_ZERO2";
     p->sharding = (vram_sharding)which;
     break;
   case VRAM__SPEC_ONE_OF_PREFETCHES:
@@ -301,6 +311,11 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
     if (!vram__text_is(w.text, w.len, "cpu") && !vram__text_is(w.text, w.len, "none"))
       return "cpu or none";
     *(uint8_t *)at = w.text[0] == 'c';
+    break;
+  case VRAM__SPEC_ROTATE:
+    if (!vram__text_is(w.text, w.len, "alltoall") && !vram__text_is(w.text, w.len, "allgather"))
+      return "allgather or alltoall";
+    *(uint8_t *)at = w.text[3] == 't';
     break;
   default: /* VRAM__SPEC_INIT */
     if (!vram__text_is(w.text, w.len, "meta") && !vram__text_is(w.text, w.len, "cuda"))
@@ -347,6 +362,7 @@ static const char *vram__spec_size_set(vram_parallel *p, uint32_t strategy, uint
   if (*size)
     return size == &p->dp ? "two wrappers" : "a strategy twice";
   *size = (uint32_t)b;
+  p->is_pipeline |= strategy == VRAM__SPEC_PP;
   if (size == &p->dp) {
     p->copies = (uint32_t)a;
     p->wrapper = strategy == VRAM__SPEC_HSDP ? VRAM_WRAPPER_FSDP2 : (vram_wrapper)strategy;
@@ -373,11 +389,13 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "a strategy without its ranks:", name, "NAME=SIZE");
   ++*at;
-  size = vram__spec_words(at, *strategy == VRAM__SPEC_HSDP ? "x,+" : ",+");
+  size = vram__spec_words(
+      at, *strategy == VRAM__SPEC_HSDP || *strategy == VRAM_WRAPPER_FSDP1 ? "x,+" : ",+");
   shards = size;
-  if (*strategy == VRAM__SPEC_HSDP) {
+  if (*strategy == VRAM__SPEC_HSDP || **at == 'x') {
     if (**at != 'x' || !vram__spec_count(size, VRAM__SPEC_MOST, &a) || !a)
-      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of hsdp:", size, "COPIESxSHARDS: 2x4");
+      return vram__spec_bad(s, VRAM_ERR_VALUE, "ranks of copies and shards:", size,
+                            "COPIESxSHARDS: 2x4");
     ++*at;
     shards = vram__spec_words(at, ",+");
   }
@@ -392,6 +410,7 @@ enum { VRAM__SPEC_AS_STAGE = 2 }; /* overlap_comm: the third stage overlaps, the
 /* PyTorch's and DeepSpeed's own. */
 static void vram__parallel_defaults(vram_parallel *p) {
   vram__memory_zero(p, sizeof *p);
+  p->enable_load_balance = 1;
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;

@@ -158,6 +158,15 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
   return n;
 }
 
+/* Is backward split into input and weight part? */
+static int vram__pipe_splits(const vram__pipe *p) {
+  uint32_t i;
+  for (i = 0; i < p->naction; i++)
+    if (p->action[i].kind == VRAM_STAGE_W)
+      return 1;
+  return 0;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -182,16 +191,20 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "a text with lines of a training loop, cut into stages");
   if (o->amp == VRAM_F16)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->tp > 1 || p->parallel->cp > 1 || p->parallel->ep > 1 ||
-      (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_DDP))
+  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
+      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with another strategy than ddp is not played yet");
-  if (p->parallel->wrapper &&
-      (p->local > 1 || p->parallel->gradient_as_bucket_view ||
-       p->parallel->find_unused_parameters || p->parallel->static_graph || p->parallel->hook))
+                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+                           "DeepSpeed it is not played");
+  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (p->parallel->find_unused_parameters || p->parallel->static_graph))
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played with one stage a rank, and of ddp's options with "
-                           "bucket_cap_mb and broadcast_buffers");
+                           "pp with ddp is played without find_unused_parameters and static_graph");
+  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
+      vram__pipe_splits(p))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "a schedule that splits backward loses gradients of units whose "
+                           "parameters are not gathered when it begins (expected reshard=0)");
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -426,6 +439,9 @@ static void vram__stage_sums(vram__pipe *p) {
   const vram_graph *g = p->whole;
   const vram_param *q;
   to->extra = g->extra;
+  to->is_cut = g->is_cut;
+  to->unit_first = g->unit_first;
+  to->unit_last = g->unit_last;
   to->holds = g->holds;
   to->nmade = g->nmade;
   to->rnn_dropout = g->rnn_dropout;

@@ -29,6 +29,17 @@ VRAM__FN void vram__buffer_briefly(vram__step *s, uint64_t bytes) {
   vram__slot_release(s, vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES));
 }
 
+/* Partial results of a reduction of all elements, accumulated in `acc` bytes. */
+VRAM__FN void vram__reduction_briefly(vram__step *s, uint64_t numel, vram_dtype dtype,
+                                      uint32_t acc) {
+  const int64_t size = (int64_t)numel;
+  vram__tensor x = vram__tensor_none();
+  x.d = vram__dims_in(s, 1, &size, NULL);
+  x.dt = dtype;
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  vram__reduce_scratch(s, x, 1, dtype, acc, 4);
+}
+
 /* One that was there before the step; block: of the replay. */
 VRAM__FN uint32_t vram__buffer_existing(vram__step *s, uint64_t bytes, uint8_t cat,
                                         uint32_t block) {
@@ -60,10 +71,12 @@ VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w) {
     vram__ds3_hooks(w);
     return 1;
   case VRAM_WRAPPER_FSDP1:
-    vram__fsdp1_wrapper(w);
+    vram__fsdp1_wrapper(o, w);
     return 1;
   case VRAM_WRAPPER_FSDP2:
     vram__fsdp_wrapper(w);
+    if (vram__pipe_is(o))
+      vram__staged_hooks(w);
     return 1;
   default:
     return o->parallel->wrapper != VRAM_WRAPPER_NONE;
@@ -113,8 +126,10 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
   if (o->parallel->ep > 1 && (o->parallel->ep != o->parallel->dp || o->parallel->tp > 1 ||
                               o->parallel->wrapper != VRAM_WRAPPER_DDP))
     return "ep goes with ddp over the same ranks, without tp";
-  if (o->parallel->cp > 1)
-    return "cp is not played yet";
+  if (o->parallel->cp > 1 && !g->context)
+    return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)
+    return "more than 2^32-1 ranks";
   if (!vram__wrapper_of(o, &w))
     return NULL;
   if (!w.construct)

@@ -27,7 +27,9 @@ static uint64_t vram__zero_bytes(const vram_graph *g, const vram_step_options *o
 static uint64_t vram__zero_work(const vram_graph *g, const vram_step_options *o) {
   const vram__wrapper ddp = vram__zero_ddp(o);
   return ddp.work(g, o) + (g->nparam + UINT64_C(1)) * 24 +
-         (o->parallel->parameters_as_bucket_view ? o->parallel->dp * VRAM__SLOT_BYTES : 0);
+         (o->parallel->parameters_as_bucket_view
+              ? vram__wrapper_ranks(o->parallel) * VRAM__SLOT_BYTES
+              : 0);
 }
 
 /* Behind what DistributedDataParallel keeps. */
@@ -116,7 +118,8 @@ static void vram__zero_partition(vram__step *s) {
   vram__zero_load *heap;
   uint32_t *sorted, *rank, i;
   z->n = s->leaf.parameters;
-  z->ranks = s->o->parallel->dp < z->n ? s->o->parallel->dp : z->n;
+  z->ranks =
+      vram__wrapper_ranks(s->o->parallel) < z->n ? vram__wrapper_ranks(s->o->parallel) : z->n;
   z->order = (uint32_t *)(z + 1);
   z->begin = z->order + s->g->nparam;
   heap = (vram__zero_load *)vram__memory_take(s->mem, &s->used, s->cap, z->ranks * sizeof *heap);
@@ -152,7 +155,7 @@ static void vram__zero_partition(vram__step *s) {
 /* The optimizer has those of this rank. */
 static uint32_t vram__zero_optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   const vram__zero *z = vram__zero_of(s);
-  const uint32_t rank = vram_parallel_place_of(s->o->parallel).dp;
+  const uint32_t rank = vram__wrapper_rank(s->o->parallel);
   uint32_t i, n = 0;
   for (i = rank < z->ranks ? z->begin[rank] : z->n; i < z->n && i < z->begin[rank + 1]; i++) {
     const uint32_t k = z->order[i];
@@ -182,7 +185,7 @@ static void vram__zero_build_buckets(vram__step *s) {
     if (p->kind == VRAM__PARAM)
       of[n++] = p;
   s->cat = VRAM_CATEGORY_PARAMS;
-  for (r = 0; r < s->o->parallel->dp && !s->failed; r++) {
+  for (r = 0; r < vram__wrapper_ranks(s->o->parallel) && !s->failed; r++) {
     uint64_t bytes = 0;
     for (i = r < z->ranks ? z->begin[r] : 0; i < (r < z->ranks ? z->begin[r + 1] : 0); i++)
       bytes += vram__dims_bytes_of(s->leaf.at[z->order[i]].d, s->leaf.at[z->order[i]].dt);
@@ -209,7 +212,7 @@ static void vram__zero_restore_buckets(vram__step *s) {
     }
     s->count.blocks += vram__block_bytes(bytes);
   }
-  for (k = z->ranks; k < s->o->parallel->dp && !s->failed; k++)
+  for (k = z->ranks; k < vram__wrapper_ranks(s->o->parallel) && !s->failed; k++)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &one, NULL), VRAM_F32,
                                  VRAM_CATEGORY_PARAMS);
 }
@@ -240,10 +243,11 @@ static void vram__zero_sync(vram__step *s) {
       const vram__leaf *l = s->leaf.at + z->order[i];
       bytes += vram__dims_bytes_of(l->d, l->dt);
       if (!p->parameters_as_bucket_view)
-        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt), p->dp);
+        vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, vram__dims_bytes_of(l->d, l->dt),
+                          vram__wrapper_ranks(p));
     }
     if (p->parameters_as_bucket_view)
-      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, p->dp);
+      vram__communicate(s, VRAM_COLLECTIVE_BROADCAST, bytes, vram__wrapper_ranks(p));
   }
 }
 

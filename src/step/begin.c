@@ -241,6 +241,8 @@ VRAM__FN void vram__step_put_inputs(vram__step *s) {
       continue;
     t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
+    if (s->g->context && s->replay && !s->replay->fresh && t.st)
+      vram__slot_at(s, t.st)->block = s->replay->input[i];
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train)

@@ -212,7 +212,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside)))
+    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
+                                !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;

@@ -82,6 +82,12 @@ static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = s->train;
   s->r->saved_bytes = 0;
+  if (s->g->context) {
+    vram__context_leave(s);
+    if (!s->first_batch)
+      vram__context_inputs(s);
+    vram__context_enter(s);
+  }
   VRAM__WRAPPER_DO(s, forward_begin);
   vram__forward(s);
   if (s->failed)

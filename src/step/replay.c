@@ -80,6 +80,10 @@ static void vram__step_play_kept(vram__step *s) {
     const uint32_t st = s->leaf.at[i].grad.st;
     s->replay->gradient[i] = st ? vram__owner_at(s, st)->block : 0;
   }
+  for (i = 0; s->g->context && i < s->g->ninput; i++) {
+    const uint32_t st = s->variable[s->name_of[s->g->input[i]->index]].t.st;
+    s->replay->input[i] = st ? vram__owner_at(s, st)->block : 0;
+  }
   VRAM__WRAPPER_DO(s, lasts);
   s->replay->rnn_dropout = s->rnn_dropout.st ? vram__slot_at(s, s->rnn_dropout.st)->block : 0;
   s->replay->fresh = 0;
@@ -268,6 +272,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
+  run.input = run.gradient + g->nparam + g->ninput;
   run.tight = tight != 0;
   s->replay = &run;
   run.untold = o->parallel || (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event ||

@@ -18,7 +18,7 @@ static uint64_t vram__single_cells(const vram_graph *g, const vram_step_options 
 VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g, const vram_step_options *o) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6 +
                      vram__single_cells(g, o) * 16 + g->in_flight * 2 +
-                     (o->parallel ? o->parallel->dp : 0);
+                     (o->parallel ? vram__wrapper_ranks(o->parallel) : 0);
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
@@ -48,7 +48,7 @@ VRAM__FN uint32_t vram__replay_streams(const vram_step_options *o) {
 VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g, const vram_step_options *o) {
   return vram_pool_bytes(vram__replay_blocks(g, o), vram__replay_streams(o)) + 16 +
          vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
-         ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+         ((uint64_t)g->nparam + UINT64_C(2) * g->ninput) * sizeof(uint32_t);
 }
 
 /* Convolutions with a search of their own: three a node, in a table with room between them. */
@@ -350,6 +350,9 @@ static int vram__step_take_arrays(vram__step *s) {
       vram__holds_at_once(g, s->o) + 2 * g->nmade + s->call.own_args * (g->checkpoint_nested + 3);
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
+  if (g->context) {
+    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+  }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);
     VRAM__TAKE(s->searched, uint32_t, s->searched_room);
@@ -447,6 +450,7 @@ static void vram__step_play_one(vram__step *s, const vram__step_before *before,
   } else
     vram__micro_batches(s, last);
   s->phase = s->train && s->g->nstep ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER;
+  vram__context_leave(s);
   vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0 || s->g->nbackward);
   if (before && !s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before->category, before->blocks, before->upper);

@@ -12,6 +12,7 @@ typedef struct vram__optim_param {
   uint64_t placed;   /* of a DTensor: elements of a gradient that is placed as the parameter is; 0:
                         it is so already */
   uint8_t dtensor;
+  uint8_t mesh;    /* parameters of another one are another group of the optimizer's */
   uint8_t partial; /* its gradient is to be summed over the ranks */
 } vram__optim_param;
 

@@ -40,8 +40,11 @@ VRAM__FN void vram__zero_grad_last(vram__step *s) {
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
 VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
-  if (!s->train || s->o->first_step)
+  if (!s->train || s->o->first_step) {
+    if (s->g->context)
+      vram__context_inputs(s);
     return;
+  }
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
     const vram__past past = s->leaf.past[i];
@@ -70,6 +73,8 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   s->count.at_peak = 1;
   if (s->count.stop_at == s->count.before + 1)
     vram__live_collect(s);
+  if (s->g->context)
+    vram__context_inputs(s);
   if (s->leaf.known)
     vram__zero_grad_first(s);
 }
@@ -112,7 +117,7 @@ VRAM__FN void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   c->dtensor = s->g->is_cut;
   c->clip = s->ideal || (s->wrapper && s->wrapper->clips) ? 0 : (uint8_t)s->o->clip_grad_norm;
   c->device = &s->device;
-  c->sharded = s->wrapper && s->wrapper->optim_params;
+  c->sharded = s->wrapper && s->o->parallel->wrapper == VRAM_WRAPPER_FSDP2;
   c->step = s;
 }
 
@@ -123,14 +128,14 @@ VRAM__FN void vram__optim_param_of(vram__optim_param *p, const vram__leaf *l) {
   p->dtype = l->dt;
   p->rank = 0;
   p->placed = 0;
-  p->dtensor = p->partial = 0;
+  p->dtensor = p->mesh = p->partial = 0;
 }
 
 /* The same of this rank's part of a DTensor q. */
 static void vram__optim_shard_of(vram__optim_param *p, const vram_param *q) {
   p->numel = q->d->numel;
   p->size = q->d->v;
-  p->dtensor = q->is_dtensor;
+  p->dtensor = p->mesh = q->is_dtensor;
   p->partial = q->is_partial;
   p->placed = vram__param_has_whole_gradient(q) || q->is_partial ? q->d->numel : 0;
 }
@@ -200,9 +205,32 @@ static uint32_t vram__optim_params_all(vram__step *s, vram__optim_param *p, int 
   return n;
 }
 
+/* The group of the first parameter's mesh comes first, then that of the others. */
+static void vram__optim_by_mesh(vram__step *s, vram__optim_param *p, uint32_t n) {
+  const uint64_t used = s->used;
+  vram__optim_param *others = (vram__optim_param *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                                     n * (uint64_t)sizeof *others);
+  uint32_t i, first = 0, count = 0;
+  if (!others) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < n; i++)
+    if (p[i].mesh == p[0].mesh)
+      p[first++] = p[i];
+    else
+      others[count++] = p[i];
+  for (i = 0; i < count; i++)
+    p[first + i] = others[i];
+  s->used = used;
+}
+
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
-  return vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
-                                 : vram__optim_params_all(s, p, with_grad);
+  const uint32_t n = vram__optim_is_apart(s) ? s->wrapper->optim_params(s, p, with_grad)
+                                             : vram__optim_params_all(s, p, with_grad);
+  if (s->g->is_cut)
+    vram__optim_by_mesh(s, p, n);
+  return n;
 }
 
 /* Memory for the ids of what the optimizer allocates, which is told event by event. */
@@ -355,7 +383,7 @@ VRAM__FN void vram__optim_step_now(vram__step *s, uint32_t n, int all) {
     return;
   }
   for (i = 0; i < n && !s->failed; i = to) {
-    for (to = i + 1; to < n && s->optim[to].dtensor == s->optim[i].dtensor;)
+    for (to = i + 1; to < n && s->optim[to].mesh == s->optim[i].mesh;)
       to++;
     c.dtensor = s->optim[i].dtensor;
     vram__optim_group(s, &c, s->optim + i, to - i);

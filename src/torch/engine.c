@@ -4,11 +4,17 @@
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
   const vram__storage *st = vram__slot_at(s, at->st);
+  const int is_view = s->leaf.views && (uintptr_t)at >= (uintptr_t)s->leaf.now &&
+                      (uintptr_t)at < (uintptr_t)(s->leaf.now + s->leaf.parameters);
   vram__tensor sum;
   if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
+  if (is_view)
+    s->stream = s->leaf.views;
   sum = vram__pointwise_empty2(s, *at, *t);
+  if (is_view)
+    s->stream = 0;
   vram__tensor_release(s, *at);
   *at = sum;
 }
@@ -98,7 +104,8 @@ static VRAM__APART vram__tensor vram__gradient_accumulate_any(vram__step *s, vra
                                                               vram__tensor *t) {
   const vram__tensor arrived = *t;
   if (t->d && !l->grad.d) {
-    if (!vram__gradient_can_take(s, l, t))
+    l->permuted = !(t->d->flags & VRAM__CONTIG);
+    if (!s->leaf.views && !vram__gradient_can_take(s, l, t))
       l->grad = vram__tensor_empty(
           s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
     else if (t->st && vram__slot_at(s, t->st)->of) /* new_grad.detach() is no view */

@@ -84,7 +84,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->refs = st->srefs = 1;
   st->base = i;
   st->node = s->node;
-  st->cat = s->cat;
+  st->cat = s->cat & 15u;
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;

@@ -12,14 +12,14 @@ typedef struct vram__storage {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat;
+  uint8_t cat : 4;
+  uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
   uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
   uint8_t req : 1;     /* requires_grad */
   uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;     /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13;   /* which output of fn */
-  uint16_t stream : 3; /* on which it was allocated; 0: the default one */
+  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13; /* which output of fn */
   uint32_t block;      /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
@@ -30,7 +30,7 @@ typedef struct vram__storage {
 } vram__storage;
 
 #define VRAM__MOST_OUTPUTS 8191u /* of an autograd node */
-#define VRAM__STREAMS 8          /* of a device that a step may use */
+#define VRAM__STREAMS 16         /* of a device that a step may use */
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
@@ -88,6 +88,7 @@ typedef struct vram__leaf {
   vram_dtype dt : 8;
   vram_dtype grad_dt : 8; /* grad_dtype: gradients that arrive are cast to it */
   uint8_t let_go;         /* its gradient went in backward, when its step was made */
+  uint8_t permuted;       /* leaf.views: its gradient is not contiguous */
 } vram__leaf;
 
 typedef struct vram__past { /* the gradient that a step left at a leaf */
@@ -320,6 +321,8 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
+  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
+                       added on the stream of this number; 0: they are leaves of their own */
   uint8_t known;    /* `past` is known from a step before */
   uint8_t shared;   /* two gradients lie on one storage */
   uint8_t all_had;  /* every trainable parameter got a gradient, */
@@ -413,6 +416,8 @@ struct vram__step {
   vram__tensor *held; /* what functions refer to beside what they save: as long as the graph that
                          they are in is there */
   uint32_t nheld, held_room;
+  vram__tensor *context_held; /* what context_parallel's frame holds until behind backward */
+  uint32_t ncontext;
   vram__variable *variable;
   uint32_t *name_of; /* value index -> variable */
   vram__tensor *param;
@@ -439,7 +444,8 @@ struct vram__step {
 struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
-  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t *gradient;   /* blocks of the leaves' gradients, */
+  uint32_t *input;      /* and of inputs that each step has anew */
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* 2: nothing is on the device yet; 1: no inputs are */
   uint8_t full;         /* the pool's own memory was too small, */
@@ -461,8 +467,8 @@ enum {
   VRAM__TAPE_PHASE,
   VRAM__TAPE_BRIEF,      /* taken and given back at once */
   VRAM__TAPE_SEARCH,     /* the same in the first step only */
-  VRAM__TAPE_STREAM = 3, /* bits of one of these; then three of the stream, */
-  VRAM__TAPE_BITS = 6    /* then the value */
+  VRAM__TAPE_STREAM = 3, /* bits of one of these; then four of the stream, */
+  VRAM__TAPE_BITS = 7    /* then the value */
 };
 
 /* versions.c */
@@ -672,6 +678,9 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
+
+/* ops/collective.c */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
@@ -1004,6 +1013,17 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
     if (t->d != o->d || t->dt != o->dt)
       vram__gradient_validate(s, t, o->d, o->dt);
   }
+}
+
+/* Ranks of the wrapper, without copies: those of a context share gradients as others do
+   (torchtitan's mesh dim dp_shard_cp), and this rank's place among them. */
+static inline uint32_t vram__wrapper_ranks(const vram_parallel *p) {
+  return (p->dp ? p->dp : 1) * (p->cp ? p->cp : 1);
+}
+
+static inline uint32_t vram__wrapper_rank(const vram_parallel *p) {
+  const vram_parallel_place at = vram_parallel_place_of(p);
+  return at.dp * (p->cp ? p->cp : 1) + at.cp;
 }
 
 /* bytes * (n - 1) / n */
