@@ -198,7 +198,7 @@ static void layers_once(void) {
   vram_parallel p;
   size_t i;
   int k;
-  char *text = read_text("examples/models/bert_base.vram");
+  char *text = play_file("examples/models/bert_base.vram", NULL);
   if (!CHECK(mem && text))
     return;
   vram_graph_init(&g, mem, room);

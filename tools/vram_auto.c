@@ -233,11 +233,17 @@ static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
              : AUTO_FITS;
 }
 
+/* Reasons are the same up to what was found. */
+static int same_reason(const char *a, const char *b) {
+  const char *end = strstr(a, " (found");
+  return !strncmp(a, b, end ? (size_t)(end - a) : sizeof((auto_reason *)0)->text - 1);
+}
+
 static void refuse(auto_search *a, auto_line *x, const char *why) {
   uint32_t i;
   x->verdict = AUTO_REFUSED;
   a->refused++;
-  for (i = 0; i < a->nreason && strncmp(a->reason[i].text, why, sizeof a->reason->text - 1); i++)
+  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
     ;
   if (i == AUTO_REASONS)
     return;
