@@ -306,6 +306,15 @@ static int rank_play(auto_search *a, auto_line *x, const vram_graph *g, const vr
   return FITS;
 }
 
+/* Stages between the first and the last are the same where they have as many units that are alike.
+   Of those the first has most microbatches in flight (Schedule1F1B: as many as there are stages
+   from it on), so that no other one takes more. */
+static int is_behind_the_same(const auto_search *a, const auto_line *x, const auto_place *place,
+                              uint32_t stage) {
+  return stage > 1 && stage + 1 < x->pp && place->alike && place->nunit % x->pp == 0 &&
+         !has_option(a, "schedule") && !has_option(a, "stages") && !has_option(a, "balance");
+}
+
 /* Every place and every stage of the pipeline: the line is what the fullest takes. */
 static int line_play(auto_search *a, auto_line *x, int replay) {
   const auto_group *group = a->group + x->group;
@@ -340,6 +349,8 @@ static int line_play(auto_search *a, auto_line *x, int replay) {
       }
     }
     for (stage = 0; stage < x->pp && !status && x->verdict; stage++) {
+      if (is_behind_the_same(a, x, place, stage))
+        continue;
       p.rank = a->devices / x->pp * stage + place->rank;
       status = rank_play(a, x, &place->g, &o, &p);
     }
@@ -374,6 +385,24 @@ static int whole_load(auto_search *a, int64_t batch, loaded **to) {
   return model_load(l, &at, copy, a->len);
 }
 
+/* Are the nodes of two units the same? */
+static int units_alike(const vram_range *a, const vram_range *b) {
+  const vram_node *n = a->first, *m = b->first;
+  uint32_t i;
+  for (; n != a->last->next && m != b->last->next; n = n->next, m = m->next) {
+    if (n->op != m->op || n->nin != m->nin || n->nout != m->nout || n->nparam != m->nparam ||
+        n->flags != m->flags || n->autocast != m->autocast)
+      return 0;
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].d->numel != m->out[i].d->numel || n->out[i].dtype != m->out[i].dtype)
+        return 0;
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && m->param[i] && n->param[i]->d->numel != m->param[i]->d->numel)
+        return 0;
+  }
+  return n == a->last->next && m == b->last->next;
+}
+
 /* What is checkpointed. */
 static int ranges_of(auto_place *x, vram_words units) {
   uint32_t n = 0;
@@ -387,6 +416,9 @@ static int ranges_of(auto_place *x, vram_words units) {
   if (n)
     vram_graph_ranges(&x->g, "layers", x->layer, n, &x->nlayer, NULL);
   vram_graph_unit_ranges(&x->g, units, x->unit, x->nunit);
+  x->alike = !x->g.stage_first;
+  for (n = 1; n + 2 < x->nunit && x->alike; n++)
+    x->alike = units_alike(x->unit + n, x->unit + n + 1);
   return FITS;
 }
 
