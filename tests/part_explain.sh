@@ -147,3 +147,16 @@ done
 if have python3; then cell "published measurements" python3 tools/published.py; else skip "no python3"; fi
 if have python3; then cell "published logs of llama.cpp" python3 tools/published_llama.py; else skip "no python3"; fi
 if have python3; then cell "published contexts" python3 tools/published_beside.py; else skip "no python3"; fi
+
+# what cuDNN took for recurrent nets on an H200 lies within the bounds
+while IFS=, read -r net dtype input hidden layers both seq batch dropout peak; do
+  case $net in '#'* | net) continue ;; esac
+  outputs=y,h
+  [ $net = lstm ] && outputs=y,h,c
+  printf 'input x %s [%s,%s,%s] grad=1\n%s %s x hidden_size=%s num_layers=%s bidirectional=%s dropout=%s\nsum l y\n' \
+    $dtype $seq $batch $input $net $outputs $hidden $layers $both $dropout |
+    ./vram estimate - --train sgd --gpu h200 --rules torch-2.11 --dtype $dtype --json >$work/json
+  need=$(($(json params_bytes) + $(json inputs_bytes) + peak))
+  set -- $(json peak_allocated_bytes)
+  if [ $1 -le $need ] && [ $need -le $3 ]; then ok; else bad "$net $dtype $input $hidden $layers $both: $need of $*"; fi
+done <tests/golden/rnn_h200.csv

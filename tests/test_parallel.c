@@ -246,6 +246,116 @@ static void test_orders_refused(void) {
   }
 }
 
+/* ---- the text of one rank */
+
+typedef struct text {
+  char at[8192];
+  size_t n, room;
+} text;
+
+static int text_take(void *user, const char *bytes, size_t n) {
+  text *t = (text *)user;
+  if (n > t->room - t->n)
+    return 1;
+  memcpy(t->at + t->n, bytes, n);
+  t->n += n;
+  return 0;
+}
+
+/* The text of `g`; what came of it. */
+static vram_result write_text(const vram_graph *g, text *t, size_t room, vram_error *e) {
+  static uint64_t scratch[1 << 13];
+  const vram_sink sink = {text_take, t};
+  CHECK(vram_graph_write_bytes(g) <= sizeof scratch);
+  t->n = 0;
+  t->room = room;
+  return vram_graph_write(g, scratch, sizeof scratch, &sink, e);
+}
+
+static void read_graph(vram_graph *g, void *mem, size_t bytes, const char *z, size_t n) {
+  vram_error e;
+  vram_graph_init(g, mem, bytes);
+  EQUAL(vram_graph_parse(g, z, n, NULL, 0, &e), VRAM_OK);
+  TEXT(e.text, "");
+}
+
+static const char block[] = "model m dtype=bf16\n"
+                            "rules torch-2.15\n"
+                            "input x model [2,6,8]\n"
+                            "tp colwise up\n"
+                            "tp rowwise down output_layouts=1\n"
+                            "loop 2 h=x\n"
+                            "checkpoint h\n"
+                            "linear up h out_features=12\n"
+                            "gelu g up approximate=tanh\n"
+                            "linear down g out_features=8 bias=0\n"
+                            "dropout d down p=0.25\n"
+                            "end d\n"
+                            "linear tail d out_features=8\n"
+                            "order down\n"
+                            "next h=%s\n"
+                            "mean loss h\n";
+
+/* What is written of one rank reads as the same graph, and is written as the same text. */
+static void test_rank_text(void) {
+  static uint64_t mem[3][1 << 13];
+  static text first, second;
+  vram_parallel p = parsed("tp=3");
+  vram_graph g, local, back;
+  vram_error e;
+  char z[1024];
+  snprintf(z, sizeof z, block, "h"); /* each round begins with x */
+  p.rank = 1;
+  read_graph(&g, mem[0], sizeof mem[0], z, strlen(z));
+  EQUAL(vram_parallel_cut(&g, &p, &local, mem[1], sizeof mem[1], &e), VRAM_OK);
+  EQUAL(write_text(&local, &first, sizeof first.at, &e), VRAM_OK);
+  first.at[first.n] = 0;
+  CHECK(strstr(first.at,
+               "linear loop.1.up loop.1.up.replicate out_features=4 parallel=colwise ranks=3\n"));
+  CHECK(strstr(
+      first.at,
+      "reduce_scatter loop.0.down.reduce_scatter,loop.0.down.flight loop.0.down dim=1 ranks=3\n"));
+  CHECK(strstr(first.at, "gelu loop.0.g loop.0.up approximate=tanh\n"));
+  read_graph(&back, mem[2], sizeof mem[2], first.at, first.n);
+  EQUAL(back.nnode, local.nnode);
+  EQUAL(back.nparam, local.nparam);
+  CHECK(back.is_cut);
+  EQUAL(write_text(&back, &second, sizeof second.at, &e), VRAM_OK);
+  CHECK(second.n == first.n && !memcmp(first.at, second.at, first.n));
+  EQUAL(write_text(&back, &second, 100, &e), VRAM_ERR_WRITE);
+  EQUAL(vram_graph_write(&back, mem[0], 16, NULL, &e), VRAM_ERR_MEMORY);
+  snprintf(z, sizeof z, block, "tail"); /* the second one begins with a part of the sequence */
+  read_graph(&g, mem[0], sizeof mem[0], z, strlen(z));
+  EQUAL(vram_parallel_cut(&g, &p, &local, mem[1], sizeof mem[1], &e), VRAM_ERR_UNSUPPORTED);
+  TEXT(e.text, "an input in another layout than the plan says (up, weight [12,8]): "
+               "input_layouts=replicate, cut along axis 1");
+}
+
+/* Plans of tensor parallelism by calls. */
+static void test_plan(void) {
+  static const struct {
+    const char *words, *says;
+  } wrong[] = {
+      {"colwis a",
+       "an unknown style of tensor parallelism 'colwis' (expected colwise, colwise_rep, "
+       "rowwise, rowwise_rep, sequence, input, output, whole, usual)"},
+      {"colwise", "names behind 'colwise' (expected at least one)"},
+      {"usual a", "names behind 'usual' (expected none)"},
+      {"rowwise a output_layouts=9", "a layout '9' (expected replicate, or the axis that is cut)"},
+      {"rowwise a-b", "not a name 'a-b' (expected names of modules, in which * and ? may stand)"}};
+  static uint64_t mem[512];
+  vram_graph g;
+  size_t i;
+  for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    vram_graph_init(&g, mem, sizeof mem);
+    EQUAL(vram_graph_tp(&g, wrong[i].words), VRAM_ERR_VALUE);
+    TEXT(g.error.text, wrong[i].says);
+  }
+  vram_graph_init(&g, mem, sizeof mem);
+  EQUAL(vram_graph_tp(&g, "sequence layers.*.norm? sequence_dim=-2 use_local_output=1"), VRAM_OK);
+  CHECK(parsed("tp=2,plan=colwise:a:b/rowwise:c").plan.len == 21);
+}
+
 /* ---- where a model is cut ---- */
 
 enum { CUT_UNITS = 8 };
@@ -387,6 +497,8 @@ static void test_stage_lines(void) {
 
 int main(void) {
   test_options();
+  test_plan();
+  test_rank_text();
   test_balance();
   test_stage_lines();
   test_orders();

@@ -695,6 +695,7 @@ WAIT(cudaDeviceSynchronize, (void), ())
 WAIT(cudaStreamSynchronize, (void *stream), (stream))
 WAIT(cudaStreamSynchronize_ptsz, (void *stream), (stream))
 WAIT(cuCtxSynchronize, (void), ())
+WAIT(cuCtxSynchronize_v2, (void *context), (context))
 WAIT(cuStreamSynchronize, (void *stream), (stream))
 WAIT(cuStreamSynchronize_ptsz, (void *stream), (stream))
 
@@ -882,6 +883,7 @@ static void *instead_of_driver(const char *name, int version, devptr flags, cons
   } second[] = {{"cuMemHostRegister", 6050},
                 {"cuIpcOpenMemHandle", 11000},
                 {"cuDevicePrimaryCtxReset", 11000},
+                {"cuCtxSynchronize", 13000}, /* which context */
                 {"cuGetProcAddress", 12000}};
   int since = 3020, which = -1;
   size_t i;

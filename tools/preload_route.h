@@ -78,6 +78,7 @@
   X(cuCtxDestroy)                                                                                  \
   X(cuCtxDestroy_v2)                                                                               \
   X(cuCtxSynchronize)                                                                              \
+  X(cuCtxSynchronize_v2)                                                                           \
   X(cuStreamSynchronize)                                                                           \
   X(cuStreamSynchronize_ptsz)                                                                      \
   X(cuGraphAddMemAllocNode)                                                                        \

@@ -4,14 +4,14 @@
 #include "vram_model.h"
 
 cmd_text help_convert = {
-    "vram convert FILE [options]   the graph of a file of a model as text, or that of one rank\n"
+    "vram convert FILE [options]   a file of a model as text, or one rank of it\n"
     "\n"
     "  -o FILE               the text (default: standard output)\n"
     "  --batch N             the first dim that the file leaves open\n"
     "  --dim NAME=N          any dim; may be given more than once\n"
     "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"
     "                        config.json: the steps of a generation, with caches\n"
-    "  --parallel SPEC       what one rank has of it: tp=N, ep=N, with collectives; texts, too\n"
+    "  --parallel SPEC       what one rank has: tp=N, ep=N, cp=N; texts, too\n"
     "  --rank R              which rank (default: 0)\n",
     NULL};
 
@@ -180,8 +180,8 @@ static int convert_rank(job *j, char **text, size_t *len) {
   void *scratch;
   uint64_t need;
   int status;
-  if (j->parallel.tp < 2 && j->parallel.ep < 2)
-    return cmd_bad("nothing is cut by", j->spec, "tp=N or ep=N");
+  if (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2)
+    return cmd_bad("nothing is cut by", j->spec, "tp=N, ep=N or cp=N");
   j->training = NULL;
   status = job_check(j);
   if (status)

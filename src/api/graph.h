@@ -150,8 +150,8 @@ typedef struct vram_graph {
   uint8_t is_cut;       /* the graph of one rank, by vram_parallel_cut or collectives of a text */
   uint8_t autocast_own; /* some node has a dtype of its own there */
   const vram_node *context; /* context_parallel around the module; NULL: there is none */
-  vram_value *root;     /* the first output: what backward starts from */
-  vram_value *inferred; /* the first result of inference; NULL: none is named */
+  vram_value *root;         /* the first output: what backward starts from */
+  vram_value *inferred;     /* the first result of inference; NULL: none is named */
   struct vram__unit_word *unit_first, *unit_last;   /* names of `unit` lines, */
   struct vram__unit_word *stage_first, *stage_last; /* and of `stage` lines */
   struct vram__tp_word *tp_first, *tp_last;         /* names of `tp` lines */

@@ -48,6 +48,7 @@
   X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
   X(cosine_embedding_loss) X(triplet_margin_loss) X(hinge_embedding_loss) \
   X(margin_ranking_loss) X(poisson_nll_loss) X(soft_margin_loss) X(multi_margin_loss) \
-  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(all_gather) X(reduce_scatter) \
-  X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) X(custom)
+  X(multilabel_margin_loss) X(all_reduce) X(replicate) X(from_local) X(all_gather) \
+  X(reduce_scatter) X(all_to_all) X(shard) X(wait) X(embedding_shard) X(loss_parallel) X(moe) \
+  X(custom)
 /* clang-format on */

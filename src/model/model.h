@@ -15,6 +15,7 @@
 #define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
 #define VRAM__INFERRED 16u      /* value: named by `infer` */
 #define VRAM__OF_MODEL 8u       /* value: an input whose dtype is the model's */
+#define VRAM__DTENSOR 32u       /* value: of a module whose tensors are DTensors */
 #define VRAM__AUTOCAST_OFF 255u /* node: autocast is off around it */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };

@@ -214,6 +214,19 @@ static int vram__node_takes(vram_graph *g, const vram_node *n) {
   return 1;
 }
 
+/* What is made of a DTensor is one, up to where it goes to another layout or back to a tensor. */
+static void vram__node_dtensor(vram_node *n) {
+  uint8_t is = n->op == VRAM_OP_from_local;
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    is |= n->in[i]->flags & VRAM__DTENSOR;
+  if (n->op == VRAM_OP_linear || n->op == VRAM_OP_all_gather || n->op == VRAM_OP_all_reduce ||
+      n->op == VRAM_OP_reduce_scatter || n->op == VRAM_OP_shard || n->op == VRAM_OP_wait)
+    return;
+  for (i = 0; is && i < n->nout; i++)
+    n->out[i].flags |= VRAM__DTENSOR;
+}
+
 static int vram__node_infer(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (!vram__op_at(n->op)->shape(g, n))
@@ -223,6 +236,8 @@ static int vram__node_infer(vram_graph *g, vram_node *n) {
       vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
+  if (g->is_cut)
+    vram__node_dtensor(n);
   return vram__node_takes(g, n);
 }
 

@@ -20,6 +20,11 @@ static int vram__shape_collective_same(vram_graph *g, vram_node *n) {
   return vram__collective_ranks(g, n) && vram__shape_same(g, n);
 }
 
+static int vram__shape_from_local(vram_graph *g, vram_node *n) {
+  g->is_cut = 1;
+  return vram__shape_same(g, n);
+}
+
 /* All shards one behind the other; whole: how many there are, where they are not equal. */
 static int vram__shape_all_gather(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -227,6 +232,11 @@ static void vram__forward_replicate(vram__step *s, const vram_node *n, vram__ten
 
 static void vram__backward_replicate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__torch_all_reduce(s, VRAM__SLOTS(f)[0].g, VRAM__INT(f->node, ranks, 1));
+}
+
+/* DTensor.from_local of this rank's part. */
+static void vram__backward_from_local(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_retain(s, VRAM__SLOTS(f)[0].g);
 }
 
 static void vram__forward_all_gather(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -463,6 +473,7 @@ VRAM__OP(all_reduce, "", 1, 1, collective_same, SAME, none, all_reduce, all_redu
          0, "ranks!");
 VRAM__OP(replicate, "", 1, 1, collective_same, SAME, none, replicate, replicate, none, NONE, 0, 0,
          "ranks!");
+VRAM__OP(from_local, "", 1, 1, from_local, SAME, none, replicate, from_local, none, NONE, 0, 0, "");
 VRAM__OP(all_gather, "", 1, 1, all_gather, SAME, none, all_gather, all_gather, none, NONE, 0, 0,
          "ranks! dim! whole gradient late");
 VRAM__OP(reduce_scatter, "", 1, 1, reduce_scatter, SAME, none, reduce_scatter, reduce_scatter, none,

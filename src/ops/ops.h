@@ -234,6 +234,7 @@ VRAM__FN const vram_dims *vram__context_dims(const vram__step *s, const vram_par
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
+VRAM__FN void vram__rnn_state_bound(vram__step *s);
 VRAM__FN uint64_t vram__rnn_cells(const vram_node *n);
 VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
                                             vram__tensor b);

@@ -260,6 +260,51 @@ static uint64_t vram__rnn_reserve(const vram__step *s, const vram__rnn *r, vram_
       s->device.rules->recurrent.reserve[r->kind]);
 }
 
+static uint64_t vram__beyond(uint64_t bytes, uint64_t told) {
+  return bytes > told ? bytes - told : 0;
+}
+
+/* What a device wants beyond these: 8 MiB for each layer and direction (a workspace of cuBLAS's for
+   each of their streams), the weights once more, gates, and the input four times. Of 1,128 nets on
+   an H200 (cuDNN 9.19; tests/golden/rnn_h200.csv) none took more beside the 8 MiB than weights
+   twice and gates and input 13.3 times. */
+static void vram__rnn_device_workspace(vram__step *s, const vram__rnn *r, vram_dtype dt) {
+  const uint64_t told = vram__rnn_workspace(r, dt);
+  const uint64_t streams =
+      vram__product_or_overflow((uint64_t)(r->num_layers * r->num_directions), UINT64_C(8) << 20);
+  const uint64_t weights =
+      vram__product_or_overflow(vram__rnn_flat_elements(r), (uint64_t)vram__dtype_size(dt));
+  const uint64_t gates = vram__product_or_overflow(told, (uint64_t)r->num_layers);
+  const uint64_t input =
+      vram__product4_or_overflow(r->seq_length, r->mini_batch, r->input_size, vram__dtype_size(dt));
+  const uint64_t fixed = vram__sum_or_overflow(streams, weights);
+  vram_bounds b = {0, 0, 0};
+  b.expected = vram__sum_or_overflow(
+      fixed, vram__sum_or_overflow(gates, vram__product_or_overflow(input, 4)));
+  b.upper =
+      vram__sum_or_overflow(vram__sum_or_overflow(fixed, weights),
+                            vram__product_or_overflow(vram__sum_or_overflow(gates, input), 14));
+  b.expected = vram__beyond(b.expected, told);
+  b.upper = vram__beyond(b.upper, told);
+  vram__device_workspace(s, &b);
+}
+
+/* What a device keeps beyond the reserve above, of the same nets to the byte: gates and states of
+   each layer, the outputs between layers, the bits of dropout, in groups of 32 bytes, and 256. */
+static uint64_t vram__rnn_reserve_beyond(const vram__step *s, const vram__rnn *r, vram_dtype dt,
+                                         int dropout) {
+  static const uint8_t values[3] = {1, 5, 6}; /* rnn, lstm, gru */
+  const uint64_t layer = vram__rnn_layer_bytes(r, dt), layers = (uint64_t)r->num_layers;
+  const uint64_t bits = vram__div_up_u64(vram__rnn_layer_bytes(r, VRAM_U8), 8);
+  const uint64_t masks = vram__product_or_overflow(
+      dropout ? (layers - 1) * (uint64_t)r->num_directions : 0, vram__round_up_u64(bits, 32));
+  const uint64_t held = vram__round_up_u64(
+      vram__product_or_overflow(vram__product_or_overflow(layer, layers), values[r->kind]), 32);
+  const uint64_t between = vram__round_up_u64(vram__product_or_overflow(layer, layers - 1), 32);
+  const uint64_t bytes = vram__sum_or_overflow(vram__sum_or_overflow(held, between), masks + 256);
+  return bytes < (uint64_t)VRAM_MAX_BYTES ? vram__beyond(bytes, vram__rnn_reserve(s, r, dt)) : 0;
+}
+
 /* The dims of the output, [seq_length, mini_batch, ..]: steps come first in memory also where the
    batch is the first axis. */
 static const vram_dims *vram__rnn_out_dims(vram__step *s, const vram__rnn *r) {
@@ -271,6 +316,12 @@ static const vram_dims *vram__rnn_out_dims(vram__step *s, const vram__rnn *r) {
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s) {
   const int64_t bytes = s->device.rules->recurrent.dropout_state;
   return vram__dims_in(s, 1, &bytes, NULL);
+}
+
+/* A device has 24 bytes for each of its threads: 6,488,064 on an H200. */
+VRAM__FN void vram__rnn_state_bound(vram__step *s) {
+  const uint64_t threads = UINT64_C(1) * s->device.sm * vram__device_threads(s->device.cc);
+  s->count.extra += vram__beyond(24 * threads, (uint64_t)s->device.rules->recurrent.dropout_state);
 }
 
 /* x.contiguous(), where that is a copy. */
@@ -320,6 +371,8 @@ static void vram__rnn_dropout_state(vram__step *s) {
   vram__workspace_use(s, 8);
   s->cat = VRAM_CATEGORY_WORKSPACE;
   s->rnn_dropout = vram__tensor_empty(s, vram__rnn_state_dims(s), VRAM_U8);
+  if (!old.d)
+    vram__rnn_state_bound(s);
   s->rnn_reset = 0;
   vram__tensor_release(s, old);
   s->cat = category;
@@ -392,6 +445,7 @@ static void vram__rnn_run(vram__step *s, vram__rnn_call *c) {
   if (!s->amp && c->w[0].dt == VRAM_BF16)
     c->flat = vram__rnn_flat_empty(s, r, c->dt);
   workspace = vram__cub_hold(s, vram__rnn_workspace(r, c->dt));
+  vram__rnn_device_workspace(s, r, c->dt);
   if (s->train) {
     values = (int64_t)vram__rnn_reserve(s, r, VRAM_U8);
     c->reserve.d = vram__dims_in(s, 1, &values, NULL);
@@ -415,6 +469,7 @@ static void vram__rnn_save(vram__step *s, vram__grad_fn *f, const vram__rnn_call
   vram__save_tensor(s, f, c->in[0]);
   vram__save_tensor(s, f, c->out[0]);
   vram__save_tensor(s, f, c->reserve);
+  s->count.extra += vram__rnn_reserve_beyond(s, &c->r, c->dt, c->dropout);
   if (c->dropout)
     vram__save_tensor(s, f, s->rnn_dropout);
   if (c->flat.d)
@@ -518,6 +573,7 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
   to[1] = vram__tensor_empty(s, b->hx.d, dt);
   to[2] = b->cx.d ? vram__tensor_empty(s, b->cx.d, dt) : vram__tensor_none();
   vram__workspace_use(s, vram__rnn_workspace(&b->r, dt));
+  vram__rnn_device_workspace(s, &b->r, dt);
   for (i = 3; i-- > 0;)
     vram__tensor_release(s, g_copy[i]);
   vram__tensor_release(s, x_copy);
@@ -532,6 +588,7 @@ static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b
   const vram__tensor flat = vram__rnn_flat_empty(s, &b->r, dt);
   const uint32_t workspace = vram__cub_hold(s, vram__rnn_workspace(&b->r, dt));
   uint32_t i;
+  vram__rnn_device_workspace(s, &b->r, dt);
   for (i = 3; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
       const vram_dims *w = f->node->param[i - 3]->d;
@@ -577,6 +634,7 @@ static void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to
     wants |= (uint32_t)vram__input_wanted(f, i);
   if (wants)
     vram__rnn_backward_weight(s, &b, f, to);
+  s->count.extra -= vram__rnn_reserve_beyond(s, &b.r, b.x.dt, VRAM__INT(f->node, dropout, 0) != 0);
   for (i = 3; i-- > 0;)
     vram__tensor_release(s, zeros[i]);
   for (i = 0; i < 3; i++)

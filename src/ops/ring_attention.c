@@ -3,12 +3,6 @@
    variables the names are) */
 #include "ops/ops.h"
 
-/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
-   left out. */
-static int vram__ring_skips(const vram_node *n, int64_t i) {
-  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
-}
-
 /* The halves of what the first of two chunks, or the second, is taken of: of load balancing. */
 static int vram__ring_halves(const vram_node *n, int64_t i) {
   return i > 0 && VRAM__INT(n, is_causal, 0) && VRAM__INT(n, load_balance, 0);
@@ -57,6 +51,12 @@ static uint64_t vram__flops_ring_attention(const vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* ---- pieces ---- */
+
+/* _is_causal_behavior: of a causal mask without load balancing, keys of ranks behind this one are
+   left out. */
+static int vram__ring_skips(const vram_node *n, int64_t i) {
+  return VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0) && i > VRAM__INT(n, rank, 0);
+}
 
 /* x, in its own storage, with these dims: nothing inside has a history. */
 static vram__tensor vram__ring_view(vram__step *s, vram__tensor x, const vram_dims *d,

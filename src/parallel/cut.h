@@ -18,6 +18,8 @@ typedef struct vram__rank_value {
   vram_value *flight;  /* what a collective reads until the first who reads `own` waits for it */
   vram_value *whole;   /* all of it, for layers that are cut: gathered, or the same once more, */
   vram__span whole_of; /* for the nodes of this module */
+  vram_value *local;   /* as a DTensor, for the nodes of this module */
+  vram__span local_of;
   uint8_t cut;         /* 1 + the axis; 0: all of it */
   uint8_t experts;     /* rows of this rank's experts, from all ranks */
   uint8_t is_sequence; /* a part of the sequence, not of heads or features */
@@ -35,9 +37,11 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   const vram__tp_word *plan;
-  vram__span table;    /* the module of a table that does more than to look up, */
-  uint32_t table_axis; /* and the axis along which its result is cut */
-  uint8_t is_usual;    /* the usual plan is for names that no word has */
+  vram__span table;      /* the module of a table that does more than to look up, */
+  vram_value *looked_up; /* what the lookup gave, which the module holds while it goes on with the
+                            sum of it */
+  uint32_t table_axis;   /* and the axis along which its result is cut */
+  uint8_t is_usual;      /* the usual plan is for names that no word has */
   int64_t ranks, rank;
   int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */
@@ -52,6 +56,7 @@ VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const v
                                                 uint32_t style, vram__span *module);
 
 /* cut_output.c */
+VRAM__FN int vram__output_is_inside(const vram_node *n, vram__span module);
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 
 /* cut_node.c */

@@ -112,18 +112,14 @@ static int vram__rank_is_laid(const vram__rank_cut *c, const vram_value *x, int8
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,
                                          const vram_value *x) {
   const vram__rank_value *v = c->value + x->index;
-  vram__span module, made;
+  vram__span module;
   const vram__tp_word *w =
       c->plan && x->d->ndim ? vram__plan_around(c, n, VRAM__TP_INPUT, &module) : NULL;
   int8_t said;
   if (!w)
     return NULL;
-  if (x->node) {
-    made = vram__node_label(x->node);
-    if (made.len > module.len && made.text[module.len] == '.' &&
-        vram__text_equal(made.text, module.text, module.len))
-      return NULL; /* the module's own */
-  }
+  if (x->node && vram__output_is_inside(x->node, module))
+    return NULL; /* the module's own */
   said = VRAM__LAYOUT_REPLICATE;
   if (w->input != VRAM__LAYOUT_UNSAID)
     said = w->input;
@@ -258,16 +254,14 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
   return y != NULL;
 }
 
-/* Each module registers a parameter of its own, also where both had one before. 0: the other one is
-   not cut. */
-static int vram__rank_untie(vram__rank_cut *c) {
+/* Each module registers a parameter of its own, also where both had one before. */
+static void vram__rank_untie(vram__rank_cut *c) {
   const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
   const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
-  if (!of)
-    return 1;
+  if (!lender)
+    return;
   vram__rank_key_drop(c, VRAM__KEY_weights);
   vram__rank_key_set(c, VRAM__KEY_tied, (int64_t)(uintptr_t)lender);
-  return lender && lender->op == VRAM_OP_embedding_shard;
 }
 
 static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role) {
@@ -280,8 +274,7 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram_
   if (!part)
     return vram__rank_refuse(c, n, "fewer rows of a weight than ranks");
   vram__rank_keys(c, n);
-  if (!vram__rank_untie(c))
-    return vram__rank_refuse(c, n, "a weight of a layer that is not cut");
+  vram__rank_untie(c);
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
   vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
@@ -316,6 +309,7 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
     c->table = role->module;
     c->table_axis = axis;
+    c->looked_up = y->out;
     axis = n->out[0].d->ndim;
   }
   return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);

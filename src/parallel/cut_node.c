@@ -116,7 +116,8 @@ VRAM__FN vram_node *vram__rank_emit(vram__rank_cut *c, const vram_node *n, uint3
 VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n, uint32_t op,
                                           vram_value *x, const char *suffix) {
   char name[VRAM_MAX_NAME + 1];
-  const vram__span of = c->name.len ? c->name : vram__span_of(x->name, x->name + x->name_len);
+  const int is_of_node = c->name.len != 0;
+  const vram__span of = is_of_node ? c->name : vram__span_of(x->name, x->name + x->name_len);
   vram__request r;
   vram_node *y;
   uint32_t i, len = 0;
@@ -127,7 +128,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
   r.nin = 1;
   r.nout = op == VRAM_OP_reduce_scatter || op == VRAM_OP_all_to_all ? 2 : 1;
   r.keys = &c->keys;
-  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS))
+  if (!(vram__op_at(op)->traits & VRAM__OP_ALIAS) && op != VRAM_OP_from_local)
     vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   c->g->autocast = n->autocast;
   c->g->no_grad = n->flags & VRAM__NO_GRAD ? 1 : 0;
@@ -145,7 +146,7 @@ VRAM__FN vram_node *vram__rank_collective(vram__rank_cut *c, const vram_node *n,
       return NULL;
   }
   y->line = n->line;
-  y->round = x->node ? x->node->round : NULL;
+  y->round = is_of_node ? n->round : x->node ? x->node->round : NULL;
   return y;
 }
 
@@ -280,7 +281,7 @@ static int vram__rank_keeps_params(const vram_node *n, const vram_node *y) {
   return 1;
 }
 
-/* Does node n read a part of a sequence, or a value of its module that is made of one? */
+/* Does node n read a part of a sequence? */
 static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   uint32_t i;
   for (i = 0; i < n->nin; i++)
@@ -289,40 +290,98 @@ static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   return 0;
 }
 
-/* The module of a `parameter` line is a norm that is written out, and what stands above of it works
-   on a part of a sequence. */
-static int vram__rank_is_norm_part(const vram__rank_cut *c, const vram_node *n) {
-  const vram__span label = vram__node_label(n);
-  const vram_node *m;
-  uint32_t module = label.len;
-  int norm = 0, part = 0;
-  while (module && label.text[module - 1] != '.')
-    module--;
-  for (m = vram__node_before(n); module && m; m = vram__node_before(m)) {
-    const vram__span other = vram__node_label(m);
-    if (m->op >= VRAM_OP_COUNT)
-      continue;
-    if (m->round != n->round || other.len <= module ||
-        !vram__text_equal(other.text, label.text, module))
-      break;
-    norm |= m->op == VRAM_OP_rsqrt;
-    part |= vram__rank_reads_part(c, m);
-  }
-  return norm && part;
+/* Is m a line of the module whose name, with the point, are the first len letters of n's? */
+static int vram__rank_is_beside(const vram_node *m, const vram_node *n, uint32_t len) {
+  const vram__span a = vram__node_label(m), b = vram__node_label(n);
+  uint32_t i;
+  if (a.len <= len || m->round != n->round || !vram__text_equal(a.text, b.text, len))
+    return 0;
+  for (i = len; i < a.len && a.text[i] != '.';)
+    i++;
+  return i == a.len;
 }
 
-/* Are these weights of a SequenceParallel module: a `sequence` line, or what the usual plan takes?
- */
-static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
-  const int norm = n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM;
-  vram__span module;
-  if (!norm && n->op != VRAM_OP_parameter)
-    return 0;
+/* The norm that is written out around node n: lines of one module, a reciprocal root and weights
+   among them. Of no length: there is none. */
+static vram__span vram__rank_norm_around(const vram_node *n) {
+  const vram__span label = vram__node_label(n);
+  const vram_node *m, *first = n;
+  uint32_t len = label.len;
+  int norm = 0, weights = 0;
+  while (len && label.text[len - 1] != '.')
+    len--;
+  for (m = len ? n : NULL; m; m = vram__node_before(m)) {
+    if (m->op < VRAM_OP_COUNT && !vram__rank_is_beside(m, n, len))
+      break;
+    first = m;
+  }
+  for (m = len ? first : NULL; m; m = m->next) {
+    if (m->op < VRAM_OP_COUNT && !vram__rank_is_beside(m, n, len))
+      break;
+    norm |= m->op == VRAM_OP_rsqrt;
+    weights |= m->op == VRAM_OP_parameter;
+  }
+  return vram__span_of(label.text, label.text + (norm && weights ? len - 1 : 0));
+}
+
+/* The SequenceParallel module around node n: a `sequence` line, or a norm that the usual plan
+   takes. Of no length: there is none. */
+static vram__span vram__rank_sequence(const vram__rank_cut *c, const vram_node *n) {
+  vram__span module = vram__span_of("", "");
   if (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module))
-    return 1;
-  if (!c->p->sp || c->p->ep > 1 || !c->is_usual)
+    return module;
+  module.len = 0;
+  return c->p->sp && c->p->ep <= 1 && c->is_usual ? vram__rank_norm_around(n) : module;
+}
+
+/* Are these the weights of a norm on a part of the sequence? */
+static int vram__rank_is_sequence(const vram__rank_cut *c, const vram_node *n) {
+  const vram_node *m;
+  vram__span module;
+  if (n->nparam && vram__op_at(n->op)->lower == VRAM__LOWER_NORM)
+    return c->p->ep <= 1 && ((c->p->sp && c->is_usual && vram__rank_reads_part(c, n)) ||
+                             (c->plan && vram__plan_around(c, n, VRAM__TP_SEQUENCE, &module)));
+  if (n->op != VRAM_OP_parameter)
     return 0;
-  return norm ? vram__rank_reads_part(c, n) : vram__rank_is_norm_part(c, n);
+  module = vram__rank_sequence(c, n);
+  for (m = vram__node_before(n); module.len && m; m = vram__node_before(m))
+    if (m->op < VRAM_OP_COUNT) {
+      if (!vram__output_is_inside(m, module))
+        break;
+      if (vram__rank_reads_part(c, m))
+        return 1;
+    }
+  return 0;
+}
+
+/* What node n reads of x where a SequenceParallel module is written out around it; NULL: nothing
+   else than it has, or an error. */
+static vram_value *vram__rank_from_local(vram__rank_cut *c, const vram_node *n,
+                                         const vram_value *x) {
+  vram__rank_value *v = c->value + x->index;
+  vram_value *own;
+  vram__span module;
+  vram_node *y;
+  if (!v->is_sequence || n->nparam)
+    return NULL;
+  module = vram__rank_sequence(c, n);
+  if (!module.len || (x->node && vram__output_is_inside(x->node, module)))
+    return NULL;
+  if (v->local && v->local_of.len == module.len &&
+      vram__text_equal(v->local_of.text, module.text, module.len))
+    return v->local;
+  own = vram__rank_own(c, n, x);
+  if (!own)
+    return NULL;
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+  c->name = module;
+  y = vram__rank_collective(c, n, VRAM_OP_from_local, own, ".from_local");
+  v->local = y ? y->out : NULL;
+  v->local_of = module;
+  return v->local;
 }
 
 /* Has n the weights of a node that has a part of them here? */
@@ -346,10 +405,12 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
     in[i] = vram__rank_prepared(c, n, n->in[i]);
     if (in[i])
       continue;
-    in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
+    sequence |= v->is_sequence;
+    in[i] = c->g->error.code ? NULL : vram__rank_from_local(c, n, n->in[i]);
+    if (!in[i])
+      in[i] = c->g->error.code ? NULL : vram__rank_own(c, n, n->in[i]);
     if (!in[i])
       return c->g->error.code ? 0 : vram__rank_refuse(c, n, "a value that is not there");
-    sequence |= v->is_sequence;
     if (v->cut) {
       cut = 1;
       if (vram__rank_needs_axis(n, v->cut - 1u))

@@ -239,7 +239,9 @@ static void vram__ddp_initialize_buckets(vram__step *s) {
 
 static uint64_t vram__ddp_map_bytes(const vram__ddp *d) { return d->own * UINT64_C(4); }
 
-/* Reducer::rebuild_buckets: the order comes from rank 0. */
+/* Reducer::rebuild_buckets: the order comes from rank 0. The all_reduce of the step before has its
+   bucket until the thread that watches the collectives comes by, every 100 ms
+   (ProcessGroupNCCL.cpp, Watchdog::runLoop): old buckets may be there through this step. */
 static void vram__ddp_rebuild(vram__step *s) {
   vram__ddp *d = vram__ddp_of(s);
   const uint32_t old = d->nbucket;
@@ -261,8 +263,10 @@ static void vram__ddp_rebuild(vram__step *s) {
                     vram__wrapper_ranks(s->o->parallel));
   vram__slot_release(s, sizes);
   vram__slot_release(s, indices);
-  for (k = 0; k < old; k++)
+  for (k = 0; k < old; k++) {
+    s->count.extra += vram__block_bytes(vram__slot_at(s, slot[k])->bytes);
     vram__slot_release(s, slot[k]);
+  }
   s->used = used;
   vram__ddp_initialize_buckets(s);
 }

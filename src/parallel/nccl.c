@@ -21,6 +21,18 @@
    KiB (src/transport/net.cc: sharedNetBuffersInit; 536,870,912 bytes in NVIDIA/nccl#2363). */
 #define VRAM__NCCL_NETWORK UINT64_C(8388608)
 
+/* What each communicator has for itself: three allocations for each of its channels (the kind that
+   takes most), each a granule of 2 MiB (src/channel.cc: initChannel), and two more. With 64
+   channels 406,847,488 bytes, with 2 16,777,216: NCCL 2.28.9 on an H200. */
+#define VRAM__NCCL_CHANNEL UINT64_C(6291456)
+#define VRAM__NCCL_COMMUNICATOR UINT64_C(4194304)
+
+/* NCCL's kernels, once a process: behind the first communicator, the first collective that sends,
+   and the first send and receive (2.28.9 of PyTorch 2.11 on an H200; older ones were less). */
+#define VRAM__NCCL_KERNELS UINT64_C(178257920)
+#define VRAM__NCCL_KERNELS_COLLECTIVES UINT64_C(195035136)
+#define VRAM__NCCL_KERNELS_PAIRS UINT64_C(65011712)
+
 enum {
   VRAM__NCCL_NODE = 8,   /* ranks of a node, where a ring and a tree have four neighbours at most */
   VRAM__NCCL_OTHERS = 5, /* beyond: the ring's next one, of the tree one above and three below
@@ -61,6 +73,7 @@ VRAM_API vram_bounds vram_nccl_communicator_bytes(uint32_t cc, uint64_t ranks, i
   vram_bounds b = {0, 0, 0};
   if (ranks < 2)
     return b;
+  b.upper = l->most * VRAM__NCCL_CHANNEL + VRAM__NCCL_COMMUNICATOR;
   if (uses & VRAM_NCCL_COLLECTIVES) {
     b.lower += l->least * VRAM__NCCL_PAIR;
     b.expected += l->rings * vram__nccl_least(ranks - 1, 2) * VRAM__NCCL_PAIR + l->nvls * sharp;
@@ -90,6 +103,31 @@ static vram_bounds vram__nccl_add(vram_bounds a, vram_bounds b) {
   return a;
 }
 
+/* What is beside the buffers of communicators of these sizes and uses, from PyTorch 2.11 on. */
+static vram_bounds vram__nccl_beside(const vram_step_options *o, const uint32_t *size,
+                                     const uint8_t *uses, uint32_t n) {
+  const vram__nccl_links *l = vram__nccl_links_of(o->cc);
+  const uint32_t channels = l->pair > l->rings ? l->pair : l->rings;
+  vram_bounds b = {0, 0, 0};
+  vram__device d;
+  uint32_t i, all = 0;
+  vram__device_of(&d, o, o->rules);
+  for (i = 0; i < n; i++)
+    if (size[i] > 1) {
+      all |= uses[i];
+      b.expected += channels * VRAM__NCCL_CHANNEL + VRAM__NCCL_COMMUNICATOR;
+    }
+  if (!all)
+    return b;
+  b.upper = VRAM__NCCL_KERNELS;
+  if (all & VRAM_NCCL_COLLECTIVES)
+    b.upper += VRAM__NCCL_KERNELS_COLLECTIVES;
+  if (all & (VRAM_NCCL_ALL_TO_ALL | VRAM_NCCL_NEIGHBOURS))
+    b.upper += VRAM__NCCL_KERNELS_PAIRS;
+  b.expected = d.rules->since < VRAM_RULES_TORCH_2_11 ? 0 : b.expected + b.upper;
+  return b;
+}
+
 /* A communicator for each dim of the mesh with more than one rank (init_device_mesh). Where there
    are several, the one of the whole world is at least there to ask, and has buffers once it was
    used (barrier, broadcast_object_list). */
@@ -114,6 +152,7 @@ VRAM_API vram_bounds vram_nccl_bytes(const vram_step_options *o) {
     used += size[i] > 1;
     sum = vram__nccl_add(sum, vram_nccl_communicator_bytes(o->cc, size[i], uses[i]));
   }
+  sum = vram__nccl_add(sum, vram__nccl_beside(o, size, uses, 6));
   if (used > 1)
     sum.upper = vram__sum_or_overflow(
         sum.upper,

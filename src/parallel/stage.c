@@ -159,7 +159,7 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
 }
 
 /* Is backward split into input and weight part? */
-static int vram__pipe_splits(const vram__pipe *p) {
+VRAM__FN int vram__pipe_splits(const vram__pipe *p) {
   uint32_t i;
   for (i = 0; i < p->naction; i++)
     if (p->action[i].kind == VRAM_STAGE_W)

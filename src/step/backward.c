@@ -86,14 +86,21 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
       vram__gradient_fit(s, edge[i], s->gin + i);
 }
 
+/* Is what the record gave a DTensor? What a layer gathers goes on as a tensor. */
+static int vram__record_is_dtensor(const vram__grad_fn *f) {
+  if (f->kind == VRAM_OP_all_gather)
+    return VRAM__INT(f->node, gradient, 0) != VRAM__WORD("replicated");
+  if (f->kind == VRAM_OP_replicate)
+    return 1;
+  return f->kind < VRAM_OP_COUNT && f->node && (f->node->out[0].flags & VRAM__DTENSOR);
+}
+
 /* A sum of gradients of DTensors: InputBuffer adds to no tensor subclass in place. */
 static VRAM__COLD void vram__gradient_of_dtensor(vram__step *s, vram__edge e) {
   const vram__tensor *at = vram__edge_end(s, e);
-  uint32_t kind;
   if ((e.fn & VRAM__LEAF) || !at->d || !at->st)
     return;
-  kind = vram__grad_fn_at(s, e.fn)->kind;
-  if (kind == VRAM_OP_replicate || kind == VRAM_OP_all_gather)
+  if (vram__record_is_dtensor(vram__grad_fn_at(s, e.fn)))
     vram__slot_at(s, at->st)->shown = 1;
 }
 

@@ -206,9 +206,11 @@ static void vram__step_put_recurrent(vram__step *s) {
   const int64_t pad = (int64_t)g->flat_pad;
   if (pad && dt != VRAM_BF16)
     vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
-  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells)
+  if (g->rnn_dropout && s->train && !s->o->first_step && !s->rnn_cells) {
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
+    vram__rnn_state_bound(s);
+  }
   if (s->replay && s->rnn_dropout.st)
     vram__slot_at(s, s->rnn_dropout.st)->block = s->replay->rnn_dropout;
 }

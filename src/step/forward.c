@@ -212,8 +212,8 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
   uint32_t i, j;
   for (i = 0; i < n->nin; i++) {
     const vram_value *v = n->in[i];
-    if (v->last != n->index || (s->outside && (!v->node || v->node->index + 1 < s->outside) &&
-                                !vram__value_is_flight(v)))
+    if (v->last != n->index ||
+        (s->outside && (!v->node || v->node->index + 1 < s->outside) && !vram__value_is_flight(v)))
       continue; /* of a unit's caller: it goes when the unit has returned */
     for (j = 0; j < i && n->in[j] != v;)
       j++;
@@ -230,7 +230,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
-  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+  if (s->wrapper && s->wrapper->node_begin)
     s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
@@ -239,7 +239,7 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
-  if (s->wrapper && s->wrapper->node_end && n->nparam)
+  if (s->wrapper && s->wrapper->node_end)
     s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;

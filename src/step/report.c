@@ -64,6 +64,17 @@ VRAM_API vram_bounds vram_context_bytes(const vram_step_options *o, int cudnn) {
   return c;
 }
 
+/* cuBLAS has a workspace of its own for each thread that calls it, the caller's and backward's:
+   64 MiB on Hopper and later ones (libcublas 13.1 on an H200). Older devices have 8 MiB, which what
+   is said of their contexts includes. */
+static uint64_t vram__report_blas_handles(const vram_report *r, const vram_step_options *o) {
+  vram__device d;
+  vram__device_of(&d, o, o->rules);
+  if (o->context_bytes || d.cc < 90 || !r->workspace_bytes)
+    return 0;
+  return UINT64_C(2) * (o->train ? 2 : 1) * d.rules->cublas.workspace_sm90;
+}
+
 /* What is expected on the device beside the allocator's segments. */
 VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
   return vram__sum_or_overflow(r->context_bytes.expected, r->nccl_bytes.expected);
@@ -72,19 +83,25 @@ VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
    blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
    1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
-   idle. */
+   idle. A wrapper's streams have pools of their own, in each of which a constructor's temporaries
+   that no step plays may have left a small segment. */
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
   const uint64_t lower = (least + segment - 1) / segment * segment;
   const uint64_t whole = (most + segment - 1) / segment * segment;
   uint64_t upper = whole + whole / 2 + 16 * segment;
-  const vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
+  vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
+  c.expected += vram__report_blas_handles(r, o);
+  c.upper += vram__report_blas_handles(r, o);
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
       r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
+  if (o->parallel && o->parallel->wrapper &&
+      upper < r->peak_reserved_bytes + VRAM__STREAMS * segment)
+    upper = r->peak_reserved_bytes + VRAM__STREAMS * segment;
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);

@@ -351,7 +351,7 @@ static int vram__step_take_arrays(vram__step *s) {
   VRAM__TAKE(s->held, vram__tensor, s->held_room + 1);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
   if (g->context) {
-    VRAM__TAKE(s->context_held, vram__tensor, 2 * g->context->nin + 1 + g->ninput);
+    VRAM__TAKE(s->context_held, vram__tensor, UINT64_C(2) * g->context->nin + 1 + g->ninput);
   }
   if (s->o->cudnn == VRAM_CUDNN_BENCHMARK) {
     s->searched_room = vram__searched_room(g);

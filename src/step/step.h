@@ -79,7 +79,7 @@ typedef struct vram__wrapper {
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
   void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
                                                             units of them are calls */
-  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node */
   void (*node_end)(vram__step *s, const vram_node *n);
   void (*forward_end)(vram__step *s);         /* and behind it */
   void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
@@ -108,6 +108,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
                                       void **scratch, uint64_t *bytes, vram__step *s);
 VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
                                    uint64_t graph_bytes);
+VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s);
+VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__pipe_put_inputs(vram__step *s);
 VRAM__FN void vram__pipe_play(vram__step *s);
 

@@ -15,12 +15,12 @@ typedef struct vram__storage {
   uint8_t cat : 4;
   uint8_t stream : 4; /* on which it was allocated; 0: the default one */
   uint8_t saved : 1;
-  uint8_t shown : 1;   /* stands for a view of itself, which would hold the storage once more */
-  uint8_t req : 1;     /* requires_grad */
-  uint8_t filler : 1;  /* zeros in place of a gradient that did not come */
-  uint8_t off : 4;   /* elements before it in its storage, modulo 16 */
-  uint16_t out : 13; /* which output of fn */
-  uint32_t block;      /* in the pool of the replay; 0: none */
+  uint8_t shown : 1;  /* stands for a view of itself, which would hold the storage once more */
+  uint8_t req : 1;    /* requires_grad */
+  uint8_t filler : 1; /* zeros in place of a gradient that did not come */
+  uint8_t off : 4;    /* elements before it in its storage, modulo 16 */
+  uint16_t out : 13;  /* which output of fn */
+  uint32_t block;     /* in the pool of the replay; 0: none */
   uint32_t fn;     /* autograd's record that made the tensor, or leaf; 0: none. A record is held */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */

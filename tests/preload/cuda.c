@@ -204,6 +204,9 @@ int cuMemPoolGetAttribute(void *pool, int what, dptr *value) {
 int cuStreamIsCapturing(void *stream, int *status) { return *status = stream == (void *)77, 0; }
 int cuStreamSynchronize(void *stream) { return (void)stream, cuMemPoolTrimTo(&pool_used, 0); }
 int cuCtxSynchronize(void) { return cuMemPoolTrimTo(&pool_used, 0); }
+int cuCtxSynchronize_v2(void *c) {
+  return c && c != current && c != primary ? 709 : cuCtxSynchronize();
+}
 /* streams of each thread: functions of their own, as in the real driver */
 int cuMemAllocAsync_ptsz(dptr *p, size_t n, void *s) { return cuMemAllocAsync(p, n, s); }
 int cuMemFreeAsync_ptsz(dptr p, void *s) { return cuMemFreeAsync(p, s); }
@@ -373,6 +376,8 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, dptr flags,
   *found = NULL;
   if (!strcmp(name, "cuGetProcAddress"))
     *found = version < 12000 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
+  if (version >= 13000 && !strcmp(name, "cuCtxSynchronize"))
+    *found = (void *)cuCtxSynchronize_v2;
   if (flags & 2 && !strcmp(name, "cuMemAllocAsync"))
     *found = (void *)cuMemAllocAsync_ptsz;
   if (flags & 2 && !strcmp(name, "cuMemFreeAsync"))

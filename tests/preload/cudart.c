@@ -17,7 +17,7 @@ static int (*host_alloc)(void **, size_t, unsigned), (*host_free)(void *);
 static int (*host_register)(void *, size_t, unsigned), (*host_unregister)(void *);
 static int (*array_create)(void **, const size_t *), (*array_destroy)(void *);
 static int (*async_alloc)(dptr *, size_t, void *), (*async_free)(dptr, void *);
-static int (*synchronize)(void), (*reset)(int), (*info)(size_t *, size_t *);
+static int (*current)(void **), (*synchronize)(void *), (*reset)(int), (*info)(size_t *, size_t *);
 
 static void load(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -38,7 +38,8 @@ static void load(void) {
               {"cuArrayDestroy", &array_destroy, 2000},
               {"cuMemAllocAsync", &async_alloc, 11020},
               {"cuMemFreeAsync", &async_free, 11020},
-              {"cuCtxSynchronize", &synchronize, 2000},
+              {"cuCtxGetCurrent", &current, 4000},
+              {"cuCtxSynchronize", &synchronize, 13000},
               {"cuMemGetInfo", &info, 3020},
               {"cuDevicePrimaryCtxReset", &reset, 11000}};
   size_t i;
@@ -81,7 +82,10 @@ int cudaMallocArray(void **a, const int *channel, size_t w, size_t h, unsigned f
 int cudaFreeArray(void *a) { return LOAD, array_destroy(a); }
 int cudaMallocAsync(void **p, size_t n, void *s) { return LOAD, async_alloc((dptr *)p, n, s); }
 int cudaFreeAsync(void *p, void *s) { return LOAD, async_free((dptr)p, s); }
-int cudaDeviceSynchronize(void) { return LOAD, synchronize(); }
+int cudaDeviceSynchronize(void) {
+  void *context;
+  return LOAD, current(&context) || synchronize(context);
+}
 int cudaDeviceReset(void) { return LOAD, reset(0); }
 int cudaMemGetInfo(size_t *left, size_t *all) { return LOAD, info(left, all); }
 int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned v, dptr flags, int *r) {

@@ -197,6 +197,7 @@ static void by_version(void) {
 static void by_proc_address(void) {
   int (*find)(const char *, void **, int, dptr, int *), (*other)(const char *, void **, int, dptr);
   int (*alloc)(dptr *, size_t), (*release)(dptr), (*async)(dptr *, size_t, void *);
+  int (*wait)(void), (*wait_for)(void *);
   dptr p, q;
   *(void **)&find = find_in(open_library("libcuda.so.1"), "cuGetProcAddress_v2");
   CHECK(!find("cuGetProcAddress", (void **)&find, 12000, 0, NULL));
@@ -204,6 +205,9 @@ static void by_proc_address(void) {
   CHECK(!other("cuMemAlloc", (void **)&alloc, 3020, 0));
   CHECK(!find("cuMemFree", (void **)&release, 3020, 0, NULL));
   CHECK(!find("cuMemAllocAsync", (void **)&async, 11020, 2, NULL));
+  CHECK(!find("cuCtxSynchronize", (void **)&wait, 12000, 0, NULL) && !wait());
+  CHECK(!find("cuCtxSynchronize", (void **)&wait_for, 13000, 0, NULL) && !wait_for(NULL));
+  CHECK(wait_for(&p) == 709);
   CHECK(find("cuNothing", (void **)&other, 11020, 0, NULL) == 500);
   CHECK(!alloc(&p, 5 * MIB) && !alloc(&q, 3 * MIB) && !release(p));
   CHECK(!async(&p, 7 * MIB, (void *)2));
