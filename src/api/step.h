@@ -110,7 +110,11 @@ typedef struct vram_step_options {
      run that does not fit is played once more) */
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
-  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
+  int layers_once; /* 1: of layers that are alike those in the middle are not played, but counted as
+                      what the layers in front of them are, where that can be seen: the report is
+                      the same but for scratch_used. Without replay, event and nodes, for training
+                    */
+  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */

@@ -376,6 +376,7 @@ struct vram__step {
   vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
   struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
