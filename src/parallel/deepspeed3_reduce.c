@@ -250,7 +250,7 @@ static void vram__ds3_check_overflow(vram__step *s) {
     is = vram__buffer_new(s, part, VRAM_CATEGORY_TEMPORARIES);
     vram__buffer_free(s, &whole);
     vram__ds_say(s, &x, "a1");
-    vram__ds_reduction(s, part, VRAM_BOOL, 1);
+    vram__reduction_briefly(s, part, VRAM_BOOL, 1);
     vram__buffer_free(s, &is);
     vram__ds_say(s, &x, "-a");
   }
