@@ -546,6 +546,8 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
       o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+  if (j->nth_step)
+    snprintf(to + strlen(to), cap - strlen(to), " step %" PRIu32, j->nth_step);
   if (j->spec) {
     const size_t n = strlen(to);
     if (j->deepspeed)

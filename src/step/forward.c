@@ -270,6 +270,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
                       (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
+    if (s->layers)
+      n = vram__layers_forward(s, n);
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
       if (s->g->inferred && !(n->flags & VRAM_NODE_INNER))
@@ -331,6 +333,8 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  if (s->layers)
+    vram__layers_begin(s);
   vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 
