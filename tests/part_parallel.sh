@@ -34,6 +34,21 @@ refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --pa
 refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
 refuse_parallel "offload_param=cpu without offload_optimizer=cpu is not played" $tiny --parallel ds3=4,offload_param=cpu
 refuse_parallel "DeepSpeed scales losses itself" $tiny --parallel ds2=4 --amp fp16
+refuse_parallel "HYBRID_SHARD goes with copies and shards" $tiny --parallel fsdp1=8,sharding=HYBRID_SHARD
+refuse_parallel "communication_data_type other than the model's" $tiny --parallel ds3=4,communication_data_type=fp32
+config=tests/golden/ds_config.json
+deepspeed="tests/golden/parallel/tiny.vram --devices 4 --deepspeed"
+refuse_parallel "no devices for '--deepspeed'" tests/golden/parallel/tiny.vram --deepspeed $config
+for change in 's/2e6/"auto"/:reduce_bucket_size: "auto" is what the Trainer' 's/2e6/0.5/:neither a whole number' 's/"stage": 3/"stage": 0/:stage: not played' \
+  's/overlap_comm/overlapcomm/:overlapcomm: no key that is known here' 's/AdamW/OneBitAdam/:an optimizer that is not known' 's/"auto"/25/:not the micro-batch x' \
+  's/"stage": 3/"stage": 3, "zero_quantized_weights": true/:zero_quantized_weights: not played'; do
+  sed "${change%%/:*}/" $config >build/part/ds_config.json
+  refuse_parallel "${change##*/:}" $deepspeed build/part/ds_config.json
+done
+./vram estimate $deepspeed $config --rank 3 --json | sed 's/"mode":"[^"]*"//' >build/part/parallel.out
+./vram estimate tests/golden/parallel/tiny.vram --train adamw --optim-impl fused --batch 2 --accumulate 3 --rank 3 --json \
+  --parallel ds3=4,reduce_bucket_size=2000000,stage3_prefetch_bucket_size=300000,stage3_param_persistence_threshold=10000 |
+  sed 's/"mode":"[^"]*"//' | cmp -s - build/part/parallel.out && ok || bad "--deepspeed is not what its file says"
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16
@@ -66,6 +81,7 @@ refuse_parallel "context parallelism knows no attention in this model" $resnet -
 refuse_parallel "attn_bias is not supported yet" tests/golden/parallel/t5.vram --train adamw --parallel cp=2
 refuse_parallel "Load balancing requires \`is_causal=True\`." tests/golden/parallel/bert.vram --train adamw --parallel cp=2
 refuse_parallel "cp goes with a wrapper, without tp, pp and ep" $tiny --parallel cp=2+tp=2
+refuse_parallel "DeepSpeed inside context_parallel is not played yet" $tiny --amp bf16 --parallel ds2=2+cp=2
 refuse_parallel "rotate_method 'ring' (expected allgather or alltoall)" $tiny --parallel cp=2,rotate_method=ring
 # each rank of a world beside the row of its class
 ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank all --csv >build/part/parallel.out

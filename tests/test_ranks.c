@@ -170,7 +170,65 @@ static void classes_of_worlds(void) {
   EQUAL(every_rank(odd, "ds3=5"), 1);
 }
 
+/* The same options with and without layers_once; 1: the same report, in less memory. */
+static int once_is_the_same(const vram_graph *g, vram_step_options *o) {
+  vram_report r[2];
+  uint64_t used[2];
+  int i;
+  for (i = 0; i < 2; i++) {
+    const uint64_t bytes = vram_step_bytes(g, o);
+    void *scratch = malloc((size_t)bytes);
+    o->layers_once = i;
+    memset(r + i, 0, sizeof *r);
+    CHECK(scratch && !vram_step(g, o, scratch, bytes, r + i, NULL));
+    free(scratch);
+    used[i] = r[i].scratch_used;
+    r[i].scratch_used = 0;
+  }
+  return CHECK(!memcmp(r, r + 1, sizeof *r)) && used[1] < used[0];
+}
+
+/* Layers that are alike are counted as they are when each is played. */
+static void layers_once(void) {
+  static const char *const spec[] = {"", "ddp=3", "zero1=4", "fsdp2=5,mp=bf16,reduce=f32",
+                                     "hsdp=2x4,reshard=0"};
+  const uint32_t room = 4u << 20;
+  void *mem = malloc(room);
+  vram_graph g;
+  vram_parallel p;
+  size_t i;
+  int k;
+  char *text = play_file("examples/models/bert_base.vram", NULL);
+  if (!CHECK(mem && text))
+    return;
+  vram_graph_init(&g, mem, room);
+  CHECK(!vram_graph_parse(&g, text, strlen(text), NULL, 0, NULL));
+  for (i = 0; i < sizeof spec / sizeof *spec; i++)
+    for (k = 0; k < 4; k++) {
+      vram_range range[16];
+      vram_step_options o;
+      memset(&o, 0, sizeof o);
+      o.train = 1;
+      o.optimizer = VRAM_OPTIM_adamw;
+      o.amp = k & 1 ? VRAM_BF16 : VRAM_DTYPE_NONE;
+      o.accumulate = k & 2 ? 5 : 1;
+      snprintf(test_where, sizeof test_where, "layers_once %s %d", spec[i], k);
+      if (*spec[i]) {
+        CHECK(!vram_parallel_parse(spec[i], &p, NULL));
+        o.parallel = &p;
+      }
+      CHECK(once_is_the_same(&g, &o));
+      CHECK(!vram_graph_ranges(&g, "layers", range, 16, &o.ncheckpoint, NULL));
+      o.checkpoint = range;
+      CHECK(once_is_the_same(&g, &o));
+    }
+  *test_where = 0;
+  free(text);
+  free(mem);
+}
+
 int main(void) {
+  layers_once();
   nccl_published();
   nccl_of_meshes();
   classes_of_worlds();

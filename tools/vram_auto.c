@@ -144,28 +144,27 @@ static int line_add(auto_search *a, const auto_line *like, const char *wrapper, 
   return good ? FITS : cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
 }
 
-/* What tp, ep and a micro-batch leave: pipelines, context parallelism, wrappers, with layers
-   checkpointed and without. */
+/* What tp, cp, ep and a micro-batch leave: pipelines, wrappers, with layers checkpointed and
+   without. */
 static int lines_add(auto_search *a, const auto_line *group, int sp) {
   char way[AUTO_WRAPPERS][AUTO_WAY];
   auto_line like = *group;
-  const uint32_t beside = a->devices / group->tp;
+  const uint32_t beside = a->devices / group->tp / group->cp;
   uint32_t i, n;
   int status = FITS;
-  for (like.pp = 1; like.pp <= beside && !status; like.pp++)
-    for (like.cp = 1; like.cp <= beside / like.pp && like.cp <= AUTO_NODE && !status; like.cp++) {
-      const uint32_t dp = beside / like.pp / like.cp;
-      if (beside % (like.pp * like.cp) || dp % like.ep || a->global_batch % dp ||
-          a->global_batch / dp % like.batch)
-        continue;
-      like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
-      if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
-        continue;
-      n = wrappers_of(a, &like, dp, way);
-      for (i = 0; i < n && !status; i++)
-        for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
-          status = line_add(a, &like, way[i], sp);
-    }
+  for (like.pp = 1; like.pp <= beside && !status; like.pp++) {
+    const uint32_t dp = beside / like.pp;
+    if (beside % like.pp || dp % like.ep || a->global_batch % dp ||
+        a->global_batch / dp % like.batch)
+      continue;
+    like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
+    if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
+      continue;
+    n = wrappers_of(a, &like, dp, way);
+    for (i = 0; i < n && !status; i++)
+      for (like.checkpoint = 0; like.checkpoint < 2 && !status; like.checkpoint++)
+        status = line_add(a, &like, way[i], sp);
+  }
   return status;
 }
 
@@ -234,11 +233,17 @@ static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
              : AUTO_FITS;
 }
 
+/* Reasons are the same up to what was found. */
+static int same_reason(const char *a, const char *b) {
+  const char *end = strstr(a, " (found");
+  return !strncmp(a, b, end ? (size_t)(end - a) : sizeof((auto_reason *)0)->text - 1);
+}
+
 static void refuse(auto_search *a, auto_line *x, const char *why) {
   uint32_t i;
   x->verdict = AUTO_REFUSED;
   a->refused++;
-  for (i = 0; i < a->nreason && strncmp(a->reason[i].text, why, sizeof a->reason->text - 1); i++)
+  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
     ;
   if (i == AUTO_REASONS)
     return;
@@ -301,6 +306,15 @@ static int rank_play(auto_search *a, auto_line *x, const vram_graph *g, const vr
   return FITS;
 }
 
+/* Stages between the first and the last are the same where they have as many units that are alike.
+   Of those the first has most microbatches in flight (Schedule1F1B: as many as there are stages
+   from it on), so that no other one takes more. */
+static int is_behind_the_same(const auto_search *a, const auto_line *x, const auto_place *place,
+                              uint32_t stage) {
+  return stage > 1 && stage + 1 < x->pp && place->alike && place->nunit % x->pp == 0 &&
+         !has_option(a, "schedule") && !has_option(a, "stages") && !has_option(a, "balance");
+}
+
 /* Every place and every stage of the pipeline: the line is what the fullest takes. */
 static int line_play(auto_search *a, auto_line *x, int replay) {
   const auto_group *group = a->group + x->group;
@@ -321,6 +335,7 @@ static int line_play(auto_search *a, auto_line *x, int replay) {
   o.budget_bytes = a->j->budget;
   o.replay = replay ? &a->j->pool : NULL;
   o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
+  o.layers_once = !replay;
   for (i = 0; i < group->count && !status && x->verdict; i++) {
     const auto_place *place = group->place + i;
     const int units = p.wrapper == VRAM_WRAPPER_FSDP2;
@@ -334,6 +349,8 @@ static int line_play(auto_search *a, auto_line *x, int replay) {
       }
     }
     for (stage = 0; stage < x->pp && !status && x->verdict; stage++) {
+      if (is_behind_the_same(a, x, place, stage))
+        continue;
       p.rank = a->devices / x->pp * stage + place->rank;
       status = rank_play(a, x, &place->g, &o, &p);
     }
@@ -368,6 +385,24 @@ static int whole_load(auto_search *a, int64_t batch, loaded **to) {
   return model_load(l, &at, copy, a->len);
 }
 
+/* Are the nodes of two units the same? */
+static int units_alike(const vram_range *a, const vram_range *b) {
+  const vram_node *n = a->first, *m = b->first;
+  uint32_t i;
+  for (; n != a->last->next && m != b->last->next; n = n->next, m = m->next) {
+    if (n->op != m->op || n->nin != m->nin || n->nout != m->nout || n->nparam != m->nparam ||
+        n->flags != m->flags || n->autocast != m->autocast)
+      return 0;
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].d->numel != m->out[i].d->numel || n->out[i].dtype != m->out[i].dtype)
+        return 0;
+    for (i = 0; i < n->nparam; i++)
+      if (n->param[i] && m->param[i] && n->param[i]->d->numel != m->param[i]->d->numel)
+        return 0;
+  }
+  return n == a->last->next && m == b->last->next;
+}
+
 /* What is checkpointed. */
 static int ranges_of(auto_place *x, vram_words units) {
   uint32_t n = 0;
@@ -381,6 +416,9 @@ static int ranges_of(auto_place *x, vram_words units) {
   if (n)
     vram_graph_ranges(&x->g, "layers", x->layer, n, &x->nlayer, NULL);
   vram_graph_unit_ranges(&x->g, units, x->unit, x->nunit);
+  x->alike = !x->g.stage_first;
+  for (n = 1; n + 2 < x->nunit && x->alike; n++)
+    x->alike = units_alike(x->unit + n, x->unit + n + 1);
   return FITS;
 }
 
@@ -406,7 +444,7 @@ static int places_make(const auto_search *a, const vram_graph *whole, auto_group
     const uint64_t bytes = vram_parallel_cut_bytes(whole);
     x->g = *whole;
     p.rank = x->rank = place ? place[i].rank : 0;
-    if (cut->tp > 1 || cut->ep > 1) {
+    if (cut->tp > 1 || cut->cp > 1 || cut->ep > 1) {
       x->mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
       if (!x->mem)
         status = cmd_no_memory();
@@ -438,6 +476,8 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   status = lines_add(a, &of, sp);
   if (status || a->count == from)
     return status;
+  snprintf(part, sizeof part, "cp=%" PRIu32, of.cp);
+  spec_add(a, spec, part);
   snprintf(part, sizeof part, "tp=%" PRIu32 "%s", of.tp, sp ? ",sp=1" : "");
   spec_add(a, spec, part);
   if (of.ep > 1)
@@ -474,13 +514,17 @@ static int search_batch(auto_search *a, int64_t batch) {
   memset(&like, 0, sizeof like);
   like.batch = batch;
   for (like.tp = 1; like.tp <= AUTO_NODE && like.tp <= a->devices && !status; like.tp++) {
+    const uint32_t beside = a->devices / like.tp;
     if (a->devices % like.tp)
       continue;
     like.ep = 1;
-    for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
-      status = group_search(a, l, &like, sp);
-    for (like.ep = 2; like.ep <= a->devices / like.tp && a->has_experts && !status; like.ep++)
-      if (a->devices / like.tp % like.ep == 0)
+    for (like.cp = 1; like.cp <= AUTO_NODE && like.cp <= beside && !status; like.cp++)
+      for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
+        if (beside % like.cp == 0)
+          status = group_search(a, l, &like, sp);
+    like.cp = 1;
+    for (like.ep = 2; like.ep <= beside && a->has_experts && !status; like.ep++)
+      if (beside % like.ep == 0)
         status = group_search(a, l, &like, 0);
   }
   return status;

@@ -37,6 +37,7 @@ typedef struct auto_place { /* what all ranks at one place along tp and ep have 
   uint32_t rank;
   vram_range *layer, *unit; /* what is checkpointed: layers, in units of fully_shard */
   uint32_t nlayer, nunit;
+  int alike; /* the units between the first and the last are */
 } auto_place;
 
 typedef struct auto_group { /* combinations on the same graphs */

@@ -61,9 +61,9 @@ void auto_print(const auto_search *a) {
   char mode[256];
   uint32_t i;
   job_mode(j, mode, sizeof mode);
-  printf("%s%s%s  %s  %" PRIu32 " devices, global batch %" PRId64 ", budget %s%s%s\n\n", cmd_bold,
-         j->model, cmd_plain, mode, a->devices, a->global_batch, cmd_human(j->budget),
-         j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  printf("%s%s%s  %s  %" PRIu32 " device%s, global batch %" PRId64 ", budget %s%s%s\n\n", cmd_bold,
+         j->model, cmd_plain, mode, a->devices, a->devices == 1 ? "" : "s", a->global_batch,
+         cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
   print_counts(a);
   if (!a->played)
     return;

@@ -162,6 +162,12 @@ static int set_parallel(job *j, const char *a, const char *v) {
          (cmd_say("vram: --parallel: column %u: %s", err.column, err.text), 0);
 }
 
+static int set_deepspeed(job *j, const char *a, const char *v) {
+  (void)a;
+  j->deepspeed = v;
+  return 1;
+}
+
 static int set_rank(job *j, const char *a, const char *v) {
   int64_t n = 0;
   (void)a;
@@ -460,6 +466,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--galore-rank", set_galore_rank},
                 {"--step", set_step},
                 {"--parallel", set_parallel},
+                {"--deepspeed", set_deepspeed},
                 {"--rank", set_rank},
                 {"--devices --global-batch --flop-per-byte", set_number},
                 {"--top", set_top},
@@ -510,7 +517,10 @@ void job_mode(const job *j, char *to, size_t cap) {
   char count[16] = "", segments[16] = "", epoch[120] = "";
   const vram_dtype own = o->dtype ? o->dtype : j->own_dtype ? j->own_dtype : VRAM_F32;
   const int deepspeed = o->parallel && o->parallel->wrapper >= VRAM_WRAPPER_DS1;
-  const vram_dtype d = deepspeed && o->parallel->bf16 ? VRAM_BF16 : own; /* its engine casts */
+  const vram_dtype d = !deepspeed          ? own /* its engine casts */
+                       : o->parallel->fp16 ? VRAM_F16
+                       : o->parallel->bf16 ? VRAM_BF16
+                                           : own;
   const char *dtype = o->amp && d == VRAM_F32 ? "" : vram_dtype_name(d);
   if (o->accumulate > 1)
     snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
@@ -536,9 +546,15 @@ void job_mode(const job *j, char *to, size_t cap) {
       o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
       o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
       o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+  if (j->nth_step)
+    snprintf(to + strlen(to), cap - strlen(to), " step %" PRIu32, j->nth_step);
   if (j->spec) {
     const size_t n = strlen(to);
-    snprintf(to + n, cap - n, " parallel %s", j->spec);
+    if (j->deepspeed)
+      snprintf(to + n, cap - n, " parallel %.*s deepspeed %s", (int)strcspn(j->spec, ","), j->spec,
+               j->deepspeed);
+    else
+      snprintf(to + n, cap - n, " parallel %s", j->spec);
     if (!j->every_way)
       snprintf(to + strlen(to), cap - strlen(to), " rank %" PRIu32, j->at_rank);
   }
@@ -644,6 +660,8 @@ int job_arguments(job *j, int argc, char **argv) {
     return cmd_bad("no model", NULL,
                    is_command(j, "fit") ? "vram fit MODEL; vram fit -h"
                                         : "vram estimate MODEL; vram estimate -h");
+  if (j->deepspeed && job_deepspeed(j) != FITS)
+    return USAGE;
   return job_check(j);
 }
 

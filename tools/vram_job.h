@@ -54,6 +54,8 @@
   "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                 \
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
   "                        PyTorch and DeepSpeed name them\n"                                      \
+  "  --deepspeed FILE      the same as a ds_config.json has it, on --devices N:\n"                 \
+  "                        the stage and its options, batch, accumulation, optimizer\n"            \
   "  --devices N           of the world that --parallel has to have\n"                             \
   "  --rank R|all          which rank (default: 0; fit and plan: the fullest), or\n"               \
   "                        all of them, equal ones once\n"                                         \
@@ -82,6 +84,8 @@ typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *lora, *quant, *generate;
+  const char *deepspeed; /* a ds_config.json, and the words of --parallel that it stands for: */
+  char made_spec[1024];
   const char *spec; /* --parallel, */
   vram_parallel parallel;
   uint32_t at_rank;               /* and --rank, */
@@ -136,6 +140,8 @@ const char *job_next_gpu(job *j, const char *names);
 int job_unknown(const job *j, const char *a);
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
 int job_arguments(job *j, int argc, char **argv);
+/* --deepspeed: its file becomes other options. Not FITS: message printed. */
+int job_deepspeed(job *j);
 /* What options need of each other. */
 int job_check(job *j);
 /* What the model's own dtype means for options; not FITS: message printed. */

@@ -839,8 +839,8 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     return cmd_bad("a plan goes over the units of this wrapper:", p->j.spec,
                    "ddp or zero1; else vram estimate --checkpoint layers");
   if (p->j.parallel.pp > 1)
-    return cmd_bad("a plan goes over the stages of a pipeline:", p->j.spec,
-                   "vram estimate --checkpoint layers");
+    return cmd_bad("checkpointed nodes in a pipeline are not played, so no plan is:", p->j.spec,
+                   NULL);
   p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
   if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
     return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",

@@ -122,8 +122,11 @@ typedef struct vram_parallel {
                           have */
   uint8_t return_outputs; /* schedule.step(return_outputs=True) */
   /* DeepSpeed: bytes are those of its elements */
-  uint8_t bf16, overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
-  uint8_t offload_optimizer, offload_param;           /* 1: on the host, in pinned memory */
+  uint8_t bf16, fp16; /* .enabled: fp16 goes before */
+  uint8_t overlap_comm, contiguous_gradients, reduce_scatter, round_robin_gradients;
+  uint8_t offload_optimizer, offload_param;           /* 1: on the host, */
+  uint8_t pin_memory;                                 /* in pinned memory */
+  vram_dtype communication_data_type;                 /* NONE: that of the model */
   uint64_t reduce_bucket_size, allgather_bucket_size; /* elements */
   uint64_t sub_group_size, stage3_prefetch_bucket_size, stage3_param_persistence_threshold,
       stage3_max_live_parameters, stage3_max_reuse_distance;

@@ -110,7 +110,11 @@ typedef struct vram_step_options {
      run that does not fit is played once more) */
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
-  uint64_t budget_bytes;         /* of the device, for vram_report.fits; 0: none */
+  int layers_once; /* 1: of layers that are alike those in the middle are not played, but counted as
+                      what the layers in front of them are, where that can be seen: the report is
+                      the same but for scratch_used. Without replay, event and nodes, for training
+                    */
+  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -153,6 +157,9 @@ typedef struct vram_report {
   uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
   vram_dtype dtype;                          /* the model's in this run */
   uint64_t pinned_bytes;                     /* host memory */
+  uint64_t waiting_bytes; /* blocks that another stream uses when they are freed (record_stream):
+                             here they come back with the next allocation, on a device when that
+                             stream has got there; so many at most, which device_bytes.upper has */
   vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
   vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;

@@ -219,7 +219,7 @@ static int vram__rank_begin(vram__rank_cut *c) {
   if (p->cp < 2)
     return vram__plan_begin(c) && vram__rank_inputs(c);
   if (p->tp > 1 || p->pp > 1 || p->ep > 1) {
-    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, "cp goes with a wrapper, without tp, pp and ep");
+    vram__graph_fail(c->g, VRAM_ERR_UNSUPPORTED, VRAM__CONTEXT_ALONE);
     return 0;
   }
   c->length = vram__context_length(c);

@@ -37,9 +37,11 @@ typedef struct vram__rank_cut {
   vram__rank_value *value; /* by index in `from` */
   vram_node **node;        /* by index in `from` */
   const vram__tp_word *plan;
-  vram__span table;    /* the module of a table that does more than to look up, */
-  uint32_t table_axis; /* and the axis along which its result is cut */
-  uint8_t is_usual;    /* the usual plan is for names that no word has */
+  vram__span table;      /* the module of a table that does more than to look up, */
+  vram_value *looked_up; /* what the lookup gave, which the module holds while it goes on with the
+                            sum of it */
+  uint32_t table_axis;   /* and the axis along which its result is cut */
+  uint8_t is_usual;      /* the usual plan is for names that no word has */
   int64_t ranks, rank;
   int64_t length;      /* of the sequence that context parallelism cuts; 0: none */
   int64_t words[1024]; /* keys of the node that is made */

@@ -309,6 +309,7 @@ static int vram__rank_table_rows(vram__rank_cut *c, const vram_node *n,
   if (role->module.len < vram__node_label(n).len) { /* what the module does with it is no sum */
     c->table = role->module;
     c->table_axis = axis;
+    c->looked_up = y->out;
     axis = n->out[0].d->ndim;
   }
   return vram__rank_reduce(c, n, y->out, axis) && vram__rank_drop_input(c, n);

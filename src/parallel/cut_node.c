@@ -290,27 +290,33 @@ static int vram__rank_reads_part(const vram__rank_cut *c, const vram_node *n) {
   return 0;
 }
 
+/* Is m a line of the module whose name, with the point, are the first len letters of n's? */
+static int vram__rank_is_beside(const vram_node *m, const vram_node *n, uint32_t len) {
+  const vram__span a = vram__node_label(m), b = vram__node_label(n);
+  uint32_t i;
+  if (a.len <= len || m->round != n->round || !vram__text_equal(a.text, b.text, len))
+    return 0;
+  for (i = len; i < a.len && a.text[i] != '.';)
+    i++;
+  return i == a.len;
+}
+
 /* The norm that is written out around node n: lines of one module, a reciprocal root and weights
    among them. Of no length: there is none. */
 static vram__span vram__rank_norm_around(const vram_node *n) {
   const vram__span label = vram__node_label(n);
-  const vram_node *m = n, *before;
+  const vram_node *m, *first = n;
   uint32_t len = label.len;
   int norm = 0, weights = 0;
   while (len && label.text[len - 1] != '.')
     len--;
-  for (before = n; len && before && before->round == n->round; before = vram__node_before(m)) {
-    const vram__span other = vram__node_label(before);
-    if (before->op < VRAM_OP_COUNT &&
-        (other.len <= len || !vram__text_equal(other.text, label.text, len)))
+  for (m = len ? n : NULL; m; m = vram__node_before(m)) {
+    if (m->op < VRAM_OP_COUNT && !vram__rank_is_beside(m, n, len))
       break;
-    m = before;
+    first = m;
   }
-  for (; len && m && m->round == n->round; m = m->next) {
-    const vram__span other = vram__node_label(m);
-    if (m->op >= VRAM_OP_COUNT)
-      continue;
-    if (other.len <= len || !vram__text_equal(other.text, label.text, len))
+  for (m = len ? first : NULL; m; m = m->next) {
+    if (m->op < VRAM_OP_COUNT && !vram__rank_is_beside(m, n, len))
       break;
     norm |= m->op == VRAM_OP_rsqrt;
     weights |= m->op == VRAM_OP_parameter;

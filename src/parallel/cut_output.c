@@ -50,6 +50,16 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
   return y != NULL;
 }
 
+/* Does the module of a table go on with what the lookup gave, in node n? */
+static int vram__output_goes_on(const vram__rank_cut *c, const vram_node *n) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->node && n->in[i]->node->op == VRAM_OP_embedding &&
+        vram__output_is_inside(n->in[i]->node, c->table))
+      return vram__output_is_inside(n, c->table);
+  return 0;
+}
+
 /* Where node n ends a module: PrepareModuleOutput, or the layout of a table whose module goes on
    behind the lookup. 0: an error. */
 VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
@@ -58,6 +68,12 @@ VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n) {
   int8_t to = VRAM__LAYOUT_REPLICATE;
   if (n->op >= VRAM_OP_COUNT || !n->nout)
     return 1;
+  if (c->looked_up && vram__output_goes_on(c, n)) {
+    vram_value *drop = c->looked_up;
+    c->looked_up = NULL;
+    if (!vram__node_lifetime(c->g, VRAM__OP_drop, &drop, 1))
+      return 0;
+  }
   if (c->table.len && vram__output_is_inside(n, c->table) && vram__output_leaves(n, c->table))
     return vram__output_redistribute(c, n, c->table_axis);
   w = c->plan ? vram__plan_around(c, n, VRAM__TP_OUTPUT, &module) : NULL;

@@ -29,6 +29,22 @@ static uint64_t vram__ds_bytes(const vram_graph *g, const vram_step_options *o) 
          64;
 }
 
+/* get_data_types: the model's; `own` with neither bf16 nor fp16 */
+VRAM__FN vram_dtype vram__ds_dtype(const vram_step_options *o, vram_dtype own) {
+  return o->parallel->fp16 ? VRAM_F16 : o->parallel->bf16 ? VRAM_BF16 : own;
+}
+
+/* Running statistics stay in the dtype that they had, beside weights in another one: the backward
+   of batch norms stops there. */
+static int vram__ds_mixes_statistics(const vram_graph *g, const vram_step_options *o) {
+  const vram_dtype stored = o->dtype ? o->dtype : vram__graph_own_dtype(g, VRAM_DTYPE_MODEL);
+  const vram_node *n;
+  for (n = g->first; n && vram__ds_dtype(o, stored) != stored; n = n->next)
+    if (n->op == VRAM_OP_batch_norm && n->nparam > 2 && n->param[0] && n->param[2])
+      return 1;
+  return 0;
+}
+
 VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o) {
   const vram_param *p;
   for (p = g->param_first; p && p->kind != VRAM__PARAM;)
@@ -37,7 +53,9 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
          : !p                      ? "DeepSpeed's ZeRO without a trainable parameter"
          : vram__in_backward_is(o) ? "an optimizer in backward does not go with DeepSpeed"
          : o->amp == VRAM_F16      ? "DeepSpeed scales losses itself: fp16 autocast is not played"
-         : o->master_weights       ? "DeepSpeed has master weights of its own"
+         : vram__ds_mixes_statistics(g, o)
+             ? "Expected running_mean to have the type of the weights: bf16=0, without fp16"
+         : o->master_weights ? "DeepSpeed has master weights of its own"
          : g->nbackward || g->nstep || g->nzero_grad
              ? "DeepSpeed's engine makes backward and the step: not the text's lines"
          : o->parallel->wrapper != VRAM_WRAPPER_DS3 && o->parallel->overlap_comm &&
@@ -46,12 +64,10 @@ VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_optio
              : NULL;
 }
 
-static int vram__ds_is_bf16(const vram__step *s) { return s->o->parallel->bf16; }
-
-/* _configure_distributed_model: parameters become bf16, buffers stay as they are. */
-static void vram__ds_options(vram__step *s) {
-  if (vram__ds_is_bf16(s))
-    s->dtype = s->loaded = VRAM_BF16;
+/* _configure_distributed_model: parameters become bf16 or fp16, buffers stay as they are. */
+VRAM__FN void vram__ds_options(vram__step *s) {
+  if (s->o->parallel->bf16 || s->o->parallel->fp16)
+    s->dtype = s->loaded = vram__ds_dtype(s->o, s->dtype);
 }
 
 /* The module is on the host until the engine moves it. */
@@ -108,6 +124,7 @@ static void vram__ds_take(vram__step *s) {
   d->ranks = vram__wrapper_ranks(o);
   d->rank = vram__wrapper_rank(o);
   d->dtype = s->dtype;
+  d->comm = o->communication_data_type ? o->communication_data_type : d->dtype;
   d->overlap = o->overlap_comm;
   d->contiguous = o->contiguous_gradients || o->offload_optimizer;
   d->scatter = o->reduce_scatter;
@@ -120,7 +137,7 @@ static void vram__ds_take(vram__step *s) {
       f->p = p;
       f->leaf = leaf;
       f->numel = p->d->numel;
-      f->used = 0;
+      f->used = f->reduced = 0;
       d->by_leaf[leaf++] = d->nparam++;
       d->numel += f->numel;
     }
@@ -134,13 +151,18 @@ static void vram__ds_take(vram__step *s) {
 /* Behind the constructor and before each later step. */
 static void vram__ds_begin(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++)
+    d->param[i].zeros = 0;
   d->bucket[0] = d->bucket[1] = d->grads = d->grads_in = d->pad = 0;
   d->ready = 0;
+  d->batches = 0;
   d->nmember = 0;
   d->elements = 0;
   d->extra = VRAM__DS_NONE;
   d->used[0] = d->used[1] = 0;
-  if (d->offload) /* the partition, its gradient and bf16 copy; temp_grad_buffer_for_cpu_offload */
+  if (d->offload && s->o->parallel->pin_memory) /* the partition, its gradient and bf16 copy;
+                                                   temp_grad_buffer_for_cpu_offload */
     s->r->pinned_bytes += d->part * 8 + d->part * vram__dtype_size(d->dtype) + d->staging.bytes;
   s->leaf.accumulated = vram__ds_accumulated;
   s->r->params_bytes = d->flat.bytes;

@@ -11,6 +11,8 @@ typedef struct vram__ds_param {
   uint64_t numel, at; /* at: where it lies in the flat parameters */
   uint8_t mine;       /* a part of it is in this rank's partition */
   uint8_t used;       /* its gradient is larger than a bucket, and the reduction's stream uses it */
+  uint8_t reduced;    /* its gradient has been reduced in this backward */
+  uint32_t zeros;     /* slot: what stands for the gradient that no backward has made */
 } vram__ds_param;
 
 /* A slot that lasts from step to step, and its block of a replay. */
@@ -25,7 +27,7 @@ typedef struct vram__ds {
   vram__ds_param *param;
   uint32_t *by_leaf; /* parameter of a leaf */
   uint32_t nparam, stage, ranks, rank;
-  vram_dtype dtype;              /* of parameters and gradients */
+  vram_dtype dtype, comm;        /* of parameters and gradients; communication_data_type */
   uint64_t numel, part;          /* of all parameters; of this rank's partition, padded */
   int64_t part_size;             /* the same for the optimizer */
   uint64_t mine_numel, mine_end; /* of parameters in the partition; elements of it that they fill */
@@ -36,6 +38,7 @@ typedef struct vram__ds {
   uint32_t bucket[2], at; /* slots; which of them */
   uint8_t used[2];        /* the reduction's stream has used the first, the second */
   uint8_t ready;          /* the buckets are there */
+  uint32_t batches;       /* micro-batches of this step that have been reduced */
   uint64_t elements;      /* in the bucket */
   uint32_t *member;       /* parameters in it */
   uint32_t nmember;
@@ -56,6 +59,8 @@ VRAM__FN void vram__ds_let_go(vram__step *s, vram__ds_param *f);
 VRAM__FN void vram__ds_keep_again(vram__step *s, vram__ds_kept *k, uint8_t cat);
 VRAM__FN void vram__ds_keep_block(vram__step *s, vram__ds_kept *k);
 VRAM__FN const char *vram__ds_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN vram_dtype vram__ds_dtype(const vram_step_options *o, vram_dtype own);
+VRAM__FN void vram__ds_options(vram__step *s);
 VRAM__FN void vram__ds_put(vram__step *s, vram__owned *o);
 VRAM__FN vram__tensor vram__ds_scaled(vram__step *s, vram__tensor x);
 

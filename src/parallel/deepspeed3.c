@@ -15,7 +15,8 @@ static uint32_t vram__ds3_calls_room(const vram_graph *g) {
 
 static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o) {
   const uint64_t each = sizeof(vram__ds_param) + sizeof(vram__ds3_param) +
-                        sizeof(vram__ds3_gather) + sizeof(int64_t) + 5 * sizeof(uint32_t);
+                        sizeof(vram__ds3_gather) + sizeof(vram__ds3_module) + sizeof(int64_t) +
+                        5 * sizeof(uint32_t);
   const uint64_t again = o->ncheckpoint ? 2 : 1;
   return sizeof(vram__ds3) + (uint64_t)g->nparam * each + 128 +
          vram__ds3_calls_room(g) * again * (sizeof(vram__ds3_call) + sizeof(vram_node *));
@@ -24,6 +25,9 @@ static uint64_t vram__ds3_bytes(const vram_graph *g, const vram_step_options *o)
 static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_options *o) {
   const char *why = vram__ds_refuses(g, o);
   return why ? why
+         : o->parallel->communication_data_type &&
+                 o->parallel->communication_data_type != vram__ds_dtype(o, VRAM_F32)
+             ? "communication_data_type other than the model's is not played in stage 3"
          : o->parallel->offload_param && !o->parallel->offload_optimizer
              ? "offload_param=cpu without offload_optimizer=cpu is not played"
          : vram__adapt_prepares(g) ? "quantised weights under ZeRO stage 3 are not played"
@@ -31,8 +35,7 @@ static const char *vram__ds3_refuses(const vram_graph *g, const vram_step_option
 }
 
 static void vram__ds3_options(vram__step *s) {
-  if (s->o->parallel->bf16)
-    s->dtype = s->loaded = VRAM_BF16;
+  vram__ds_options(s);
   s->zero3_linear = 1; /* memory_efficient_linear */
 }
 
@@ -46,7 +49,8 @@ static void vram__ds3_arrays(vram__step *s) {
   d->at = (vram__ds3_param *)(void *)(d->ds.param + n);
   d->call = (vram__ds3_call *)(void *)(d->at + n);
   d->active = (const vram_node **)(void *)(d->call + d->call_room);
-  d->gather = (vram__ds3_gather *)(void *)(d->active + d->active_room);
+  d->module = (vram__ds3_module *)(void *)(d->active + d->active_room);
+  d->gather = (vram__ds3_gather *)(void *)(d->module + n);
   d->by_index = (uint32_t *)(void *)(d->gather + n);
   d->list = d->by_index + n;
   d->ds.by_leaf = d->list + n;
@@ -71,7 +75,6 @@ static void vram__ds3_take_param(vram__ds3 *d, const vram_param *p, uint32_t *le
   begin = x->part * d->ds.rank < f->numel ? x->part * d->ds.rank : f->numel;
   x->real = f->numel - begin < x->part ? f->numel - begin : x->part;
   x->persists = f->numel <= threshold;
-  x->value = p->is_value;
   d->by_index[p->index] = d->ds.nparam++;
 }
 
@@ -111,6 +114,7 @@ static void vram__ds3_take(vram__step *s) {
   for (p = s->g->param_first; p; p = p->next)
     if (p->kind != VRAM__BUFFER)
       vram__ds3_take_param(d, p, &leaf, o->stage3_param_persistence_threshold);
+  vram__ds3_take_modules(s);
   vram__ds3_groups(d, o->sub_group_size ? o->sub_group_size : 1);
 }
 
@@ -153,6 +157,8 @@ static void vram__ds3_begin(vram__step *s) {
   d->ds.elements = 0;
   s->leaf.accumulated = vram__ds3_accumulated;
   s->r->params_bytes = d->groups_part * each;
+  if (!s->o->parallel->pin_memory)
+    return;
   if (s->o->parallel->offload_optimizer)
     s->r->pinned_bytes += d->groups_part * (4 + each);
   if (s->o->parallel->offload_param)
@@ -293,7 +299,10 @@ static void vram__ds3_lasts(vram__step *s) {
 
 /* ---- a step */
 
-static void vram__ds3_forward_end(vram__step *s) { vram__ds3_of(s)->last = NULL; }
+static void vram__ds3_forward_end(vram__step *s) {
+  vram__ds3_modules_end(s, NULL);
+  vram__ds3_of(s)->last = NULL;
+}
 
 /* DeepSpeedEngine.backward: as in the other stages; gradients are reduced on the way. */
 static void vram__ds3_backward(vram__step *s, vram__tensor loss) {

@@ -6,6 +6,12 @@
    VRAM__DS_NONE: none. */
 VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after) {
   uint32_t best = VRAM__DS_NONE, i;
+  if (vram__op_traits(n) & VRAM__OP_PARAM) { /* it stands for a module of such lines */
+    best = d->by_index[n->param[0]->index];
+    while (best < after)
+      best = d->at[best].next;
+    return best;
+  }
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->kind != VRAM__BUFFER) {
       const uint32_t k = d->by_index[n->param[i]->index];
@@ -19,12 +25,9 @@ VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_
   for ((k) = vram__ds3_next((d), (n), 0); (k) != VRAM__DS_NONE;                                    \
        (k) = vram__ds3_next((d), (n), (k) + 1))
 
-static int vram__ds3_has_params(const vram__ds3 *d, const vram_node *n) {
-  return vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
-}
-
-/* Modules around n that are not around `last`: parts of the name, but lists of modules, whose
-   elements have numbers, are never called; and the root, if nothing came before. */
+/* Modules without parameters around n that are not around `last`: parts of the name, but lists of
+   modules, whose elements have numbers, are never called; and the root, if nothing came before. The
+   line that stands for a module is inside it. */
 static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *last) {
   const vram__span a = vram__node_label(n);
   vram__span b = {NULL, 0};
@@ -36,6 +39,8 @@ static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *l
       same = i;
   for (i = same ? same + 1 : 0; i + 1 < a.len; i++)
     count += a.text[i] == '.' && !vram__digit(a.text[i + 1]);
+  if (vram__op_traits(n) & VRAM__OP_PARAM)
+    count -= count != 0;
   return count;
 }
 
@@ -78,7 +83,10 @@ static void vram__ds3_gather_list(vram__step *s, uint32_t n) {
   g->flat = vram__ds3_new(s, part * d->ds.ranks, stream);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER,
                     part * d->ds.ranks * vram__dtype_size(d->ds.dtype), d->ds.ranks);
-  if (s->o->parallel->offload_param)
+  g->upload = 0;
+  if (s->o->parallel->offload_param && n == 1)
+    g->upload = vram__ds3_new(s, part, stream);
+  else if (s->o->parallel->offload_param)
     vram__ds3_upload(s, n);
   for (i = 0; i < n; i++) {
     d->at[d->list[i]].gather = (uint32_t)(g - d->gather) + 1;
@@ -95,6 +103,7 @@ static void vram__ds3_gather_end(vram__step *s, vram__ds3_gather *g) {
   vram__ds3 *d = vram__ds3_of(s);
   uint32_t k;
   g->done = 1;
+  vram__buffer_free(s, &g->upload);
   for (k = 0; k < d->ds.nparam; k++)
     if (d->at[k].gather == (uint32_t)(g - d->gather) + 1) {
       if (g->flat)
@@ -187,8 +196,9 @@ static void vram__ds3_note_call(vram__step *s, const vram_node *n, uint32_t befo
 }
 
 /* fetch_sub_module of n, and of the modules without parameters before it */
-static void vram__ds3_fetch(vram__step *s, const vram_node *n) {
+VRAM__FN void vram__ds3_fetch(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
+  const int line = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   uint32_t before = vram__ds3_modules_between(n, d->last), k, count = 0, fresh = 0, step = 0;
   d->last = n;
   vram__ds3_note_call(s, n, before);
@@ -202,7 +212,7 @@ static void vram__ds3_fetch(vram__step *s, const vram_node *n) {
   }
   vram__ds3_gather_list(s, count);
   VRAM__DS3_EACH(d, n, k) {
-    d->at[k].active++;
+    d->at[k].active += !(line && d->at[k].active); /* a set of modules; a line has one */
     vram__ds3_wait(s, k);
     fresh += d->at[k].recent < (int64_t)d->step;
   }
@@ -236,15 +246,13 @@ static int vram__ds3_is_reused(const vram__step *s, uint32_t k) {
 }
 
 /* release_sub_module */
-static void vram__ds3_end(vram__step *s, const vram_node *n) {
+VRAM__FN void vram__ds3_end(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
   uint32_t k;
   VRAM__DS3_EACH(d, n, k) {
     vram__ds3_param *p = d->at + k;
     if (p->active)
       p->active--;
-    if (p->value)
-      continue; /* its module goes on */
     if (d->mode != VRAM__DS3_COMPLETE ||
         (!p->persists && p->recent <= (int64_t)d->step && !vram__ds3_is_reused(s, k)))
       vram__ds3_release(s, k);
@@ -290,28 +298,45 @@ VRAM__FN void vram__ds3_reset(vram__step *s) {
 
 /* ---- hooks of modules */
 
+/* A node that is a module with parameters of its own. */
+static int vram__ds3_is_module(const vram__ds3 *d, const vram_node *n) {
+  return n->nparam && !(vram__op_traits(n) & VRAM__OP_PARAM) &&
+         vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
+}
+
 VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n) {
-  if (vram__ds3_has_params(vram__ds3_of(s), n))
+  vram__ds3_modules_begin(s, n);
+  if (vram__ds3_is_module(vram__ds3_of(s), n))
     vram__ds3_fetch(s, n);
 }
 
-VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n) {
-  vram__ds3 *d = vram__ds3_of(s);
+static void vram__ds3_module_end(vram__step *s, const vram_node *n) {
   uint32_t fn;
-  if (!vram__ds3_has_params(d, n))
-    return;
   vram__ds3_end(s, n);
-  if (!s->grad || !n->nout || (vram__op_traits(n) & VRAM__OP_PARAM))
+  if (!s->grad || !n->nout)
     return;
   fn = vram__tensor_fn(s, s->variable[s->name_of[n->out[0].index]].t);
   if (vram__is_grad_fn(fn))
-    vram__grad_fn_at(s, fn)->hooked = 1;
+    vram__grad_fn_at(s, fn)->hooked |= VRAM__DS3_HOOK_NODE;
 }
 
-static void vram__ds3_post_backward(vram__step *s, const vram_node *n) {
+VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n) {
+  if (vram__ds3_is_module(vram__ds3_of(s), n))
+    vram__ds3_module_end(s, n);
+  vram__ds3_modules_end(s, n);
+}
+
+VRAM__FN void vram__ds3_backward_began(vram__step *s, const vram_node *n) {
+  vram__ds3 *d = vram__ds3_of(s);
+  if (d->nactive < d->active_room)
+    d->active[d->nactive++] = n;
+}
+
+VRAM__FN void vram__ds3_post_backward(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
   uint32_t i, k = 0;
-  d->pending = NULL;
+  if (d->pending == n)
+    d->pending = NULL;
   for (i = 0; i < d->nactive; i++)
     if (d->active[i] != n)
       d->active[k++] = d->active[i];
@@ -322,12 +347,23 @@ static void vram__ds3_post_backward(vram__step *s, const vram_node *n) {
 /* pre_sub_module_backward_function */
 VRAM__FN void vram__ds3_record(vram__step *s, uint32_t fn) {
   vram__ds3 *d = vram__ds3_of(s);
-  const vram_node *n = vram__grad_fn_at(s, fn)->node;
-  if (d->pending)
+  const vram__grad_fn *f = vram__grad_fn_at(s, fn);
+  if (f->hooked != VRAM__DS3_HOOK_IN && d->pending)
     vram__ds3_post_backward(s, d->pending);
-  vram__ds3_fetch(s, n);
-  if (d->nactive < d->active_room)
-    d->active[d->nactive++] = n;
+  if (f->hooked & VRAM__DS3_HOOK_OUT)
+    vram__ds3_modules_record(s, fn);
+  if (!(f->hooked & VRAM__DS3_HOOK_NODE))
+    return;
+  vram__ds3_fetch(s, f->node);
+  vram__ds3_backward_began(s, f->node);
+}
+
+/* A module that is called again sets ds_grads_remaining back: of its calls only the last one's end
+   shows in backward. One that is recomputed is called once more before each. */
+static int vram__ds3_is_called_again(const vram__ds3 *d, const vram__grad_fn *f) {
+  const uint32_t k = vram__ds3_next(d, f->node, 0);
+  const vram_node *last = k == VRAM__DS_NONE ? f->node : d->at[k].user;
+  return last != f->node && last->op == f->node->op && !f->frame;
 }
 
 /* post_sub_module_backward_function: the gradient of the module's input is there, if it wants one.
@@ -341,10 +377,14 @@ VRAM__FN void vram__ds3_recorded(vram__step *s, uint32_t fn) {
     leaves += edge[i].fn >> 31;
     others += vram__is_grad_fn(edge[i].fn) ? 1u : 0u;
   }
-  if (leaves && others)
-    vram__ds3_post_backward(s, f->node);
-  else if (others)
-    d->pending = f->node;
+  if ((f->hooked & VRAM__DS3_HOOK_NODE) && !vram__ds3_is_called_again(d, f)) {
+    if (leaves && others)
+      vram__ds3_post_backward(s, f->node);
+    else if (others)
+      d->pending = f->node;
+  }
+  if (f->hooked & VRAM__DS3_HOOK_IN)
+    vram__ds3_modules_recorded(s, fn);
 }
 
 /* release_backward_leftovers: modules whose input wants no gradient */

@@ -207,10 +207,16 @@ static void vram__ds3_norm_of_host(vram__step *s, vram__ds_scalars *x) {
     vram__buffer_free(s, d->ds.norms + k);
 }
 
-/* all_gather of parameters that persist, not on a stream of its own */
+/* _allgather_params_coalesced of parameters that persist, not on a stream of its own: shards that
+   are on the host come first, all of them */
 VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
   vram__ds3 *d = vram__ds3_of(s);
+  const int uploads = s->o->parallel->offload_param && d->ds.ranks > 1;
   uint32_t k;
+  for (k = 0; k < d->ds.nparam && uploads; k++)
+    d->ds.norms[k] = d->at[k].persists ? vram__buffer_new(s, d->at[k].part * vram__ds3_each(d),
+                                                          VRAM_CATEGORY_PARAMS)
+                                       : 0;
   for (k = 0; k < d->ds.nparam; k++) {
     vram__ds3_param *p = d->at + k;
     if (!p->persists)
@@ -224,6 +230,34 @@ VRAM__FN void vram__ds3_gather_persistent(vram__step *s) {
     p->available = 1;
     p->stream = 0;
   }
+  for (k = 0; k < d->ds.nparam && uploads; k++)
+    vram__buffer_free(s, d->ds.norms + k);
+}
+
+/* has_overflow, with fp16: isinf(), which is abs() == inf, and isnan() of all gradients */
+static void vram__ds3_check_overflow(vram__step *s) {
+  vram__ds3 *d = vram__ds3_of(s);
+  const uint64_t part = d->ds.offload ? 0 : d->groups_part;
+  const uint8_t stream = s->stream;
+  vram__ds_scalars x;
+  uint32_t i, whole, is;
+  vram__memory_zero(&x, sizeof x);
+  if (d->ds.dtype != VRAM_F16)
+    return;
+  s->stream = d->ds.overlap ? 3 : 0;
+  for (i = 0; i < 2 && part; i++) {
+    whole = i ? 0 : vram__buffer_new(s, part * 2, VRAM_CATEGORY_TEMPORARIES);
+    is = vram__buffer_new(s, part, VRAM_CATEGORY_TEMPORARIES);
+    vram__buffer_free(s, &whole);
+    vram__ds_say(s, &x, "a1");
+    vram__reduction_briefly(s, part, VRAM_BOOL, 1);
+    vram__buffer_free(s, &is);
+    vram__ds_say(s, &x, "-a");
+  }
+  vram__ds_say(s, &x, "b1 c1 -b");
+  s->stream = stream;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ds.ranks);
+  vram__ds_say(s, &x, "-c");
 }
 
 /* DeepSpeedZeroOptimizer_Stage3.step */
@@ -238,6 +272,7 @@ VRAM__FN void vram__ds3_optimize(vram__step *s) {
     d->at[k].active = 0;
     vram__ds3_release(s, k);
   }
+  vram__ds3_check_overflow(s);
   if (d->ds.offload) {
     vram__ds3_norm_of_host(s, &x);
     vram__ds3_gather_persistent(s);

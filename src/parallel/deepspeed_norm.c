@@ -121,6 +121,10 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
   const uint32_t each = vram__dtype_size(d->dtype);
   uint32_t flat = 0, single, i;
+  vram__ds_param *only = NULL; /* a single gradient, of zeros */
+  for (i = 0; i < d->nparam && d->nlist == 1; i++)
+    if (d->param[i].zeros)
+      only = d->param + i;
   if (d->nlist > 1)
     flat = vram__buffer_new(s, d->part * each, VRAM_CATEGORY_GRADIENTS);
   single = flat;
@@ -128,14 +132,19 @@ static uint32_t vram__ds_single_gradient(vram__step *s) {
     single = vram__buffer_new(s, d->part * 4, VRAM_CATEGORY_GRADIENTS);
     vram__buffer_free(s, &flat);
   }
-  if (single || !d->grads) {
+  if (!single && only) {
+    single = only->zeros;
+    only->zeros = 0;
+  } else if (single || !d->grads) {
     vram__buffer_free(s, &d->grads);
   } else { /* it is the gradients themselves */
     single = d->grads;
     d->grads = 0;
   }
-  for (i = 0; i < d->nparam; i++)
+  for (i = 0; i < d->nparam; i++) {
     vram__ds_let_go(s, d->param + i);
+    vram__buffer_free(s, &d->param[i].zeros);
+  }
   vram__buffer_free(s, &d->pad);
   return single;
 }
@@ -159,7 +168,8 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
     vram__ds_optimizing_on_host(s, &x);
     return;
   }
-  vram__ds_check_overflow(s, &x);
+  if (d->dtype != VRAM_F32) /* check_grad_overflow */
+    vram__ds_check_overflow(s, &x);
   vram__ds_grad_norm(s, &x);
   vram__ds_global_norm(s, &x);
   d->scaled = x.slot['m' - 'a'];
@@ -174,7 +184,8 @@ VRAM__FN void vram__ds_optimizing(vram__step *s) {
    of overflows and norms. */
 VRAM__FN void vram__ds_optimized(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
+  if (d->dtype != VRAM_F32)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 1, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, d->ranks);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_GATHER, d->part * d->ranks * vram__dtype_size(d->dtype),
                     d->ranks);

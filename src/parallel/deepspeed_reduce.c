@@ -40,16 +40,22 @@ static void vram__ds_used(vram__ds *d) {
 /* allreduce_and_copy_with_multiple_ranks: several tensors are copied into one. */
 static void vram__ds_allreduce(vram__step *s, vram__ds_slices *x) {
   vram__ds *d = vram__ds_of(s);
+  const uint64_t bytes = x->numel * vram__dtype_size(d->dtype);
+  const uint64_t sent = x->numel * vram__dtype_size(d->comm);
   const uint8_t stream = s->stream;
+  uint32_t flat = 0, cast = 0;
   s->stream = vram__ds_reduction_stream(d);
   if (x->count > 1)
-    vram__buffer_briefly(s, x->numel * vram__dtype_size(d->dtype));
-  else /* flatten gives a single one back */
+    flat = vram__buffer_new(s, bytes, VRAM_CATEGORY_TEMPORARIES);
+  if (x->count && d->comm != d->dtype)
+    cast = vram__buffer_new(s, sent, VRAM_CATEGORY_TEMPORARIES);
+  else if (x->count < 2) /* flatten gives a single one back */
     vram__ds_used(d);
+  vram__buffer_free(s, &flat);
+  vram__buffer_free(s, &cast);
   s->stream = stream;
   if (x->count)
-    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, x->numel * vram__dtype_size(d->dtype),
-                      d->ranks);
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, sent, d->ranks);
   x->numel = 0;
   x->count = 0;
 }
@@ -72,13 +78,31 @@ static void vram__ds_piece(vram__step *s, vram__ds_slices *x, uint64_t part, uin
   x->last = part;
 }
 
+/* gradient_reduction_w_predivide: the bucket as it is */
+static void vram__ds_average_whole(vram__step *s) {
+  vram__ds *d = vram__ds_of(s);
+  const uint64_t sent = d->elements * vram__dtype_size(d->comm);
+  const uint8_t stream = s->stream;
+  if (!d->elements)
+    return;
+  s->stream = vram__ds_reduction_stream(d);
+  if (d->comm != d->dtype)
+    vram__buffer_briefly(s, sent);
+  s->stream = stream;
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, sent, d->ranks);
+}
+
 static void vram__ds_average(vram__step *s) {
   vram__ds *d = vram__ds_of(s);
   vram__ds_slices x = {0, 0, UINT64_MAX};
   uint64_t pending = 0;
   uint32_t i;
-  if (!d->scatter)
+  if (d->offload) /* _record_gradient_stream of the bucket */
+    vram__ds_used(d);
+  if (!d->scatter) {
+    vram__ds_average_whole(s);
     return;
+  }
   for (i = 0; i < d->nmember; i++) {
     const vram__ds_param *f = d->param + d->member[i];
     uint64_t done = 0;
@@ -156,6 +180,7 @@ static void vram__ds_reduce(vram__step *s, vram__ds_param *f) {
     vram__ds_let_go(s, f); /* it is a view of the bucket from here on */
   else if (d->contiguous)
     d->extra = (uint32_t)(f - d->param);
+  f->reduced = 1;
   d->elements += f->numel;
   d->member[d->nmember++] = (uint32_t)(f - d->param);
 }
@@ -169,6 +194,22 @@ VRAM__FN void vram__ds_accumulated(vram__step *s, vram__leaf *l) {
   vram__ds_setup_buckets(s);
   if (d->stage == 2 || (d->overlap && s->last_batch))
     vram__ds_reduce(s, f);
+}
+
+/* get_all_grad_tensors: zeros for each parameter of the partition that has no gradient. What a
+   later micro-batch makes of them goes when they are added up; it is noted in d->norms. */
+static void vram__ds_make_zeros(vram__step *s, int later) {
+  vram__ds *d = vram__ds_of(s);
+  uint32_t i;
+  for (i = 0; i < d->nparam; i++) {
+    vram__ds_param *f = d->param + i;
+    d->norms[i] = 0;
+    if (f->mine && !f->reduced) {
+      uint32_t *slot = later ? d->norms + i : &f->zeros;
+      *slot = vram__buffer_new(s, f->numel * vram__dtype_size(d->dtype), VRAM_CATEGORY_GRADIENTS);
+    }
+    f->reduced = 0;
+  }
 }
 
 /* averaged_gradients: views of the gradients of the partition, zeros behind them. */
@@ -192,6 +233,8 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
     if (s->leaf.at[d->param[i].leaf].grad.d)
       vram__ds_reduce(s, d->param + i);
   vram__ds_reduce_bucket(s);
+  if (!d->offload)
+    vram__ds_make_zeros(s, d->batches++ != 0);
   if (s->last_batch && !d->offload)
     vram__ds_gradients_list(s);
   for (i = 0; i < 2; i++) {
@@ -206,6 +249,8 @@ VRAM__FN void vram__ds_reduce_gradients(vram__step *s) {
   else
     vram__buffer_free(s, &d->grads_in);
   d->grads_in = 0;
+  for (i = 0; i < d->nparam && !d->offload; i++)
+    vram__buffer_free(s, d->norms + i);
   for (i = 0; i < d->nparam; i++)
     if (d->contiguous || !d->param[i].mine)
       vram__ds_let_go(s, d->param + i);

@@ -324,7 +324,13 @@ VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   const vram_node *n = d->first, *next;
   uint32_t k, at = 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
-    const int unit = k < d->ngroup && d->group[k].run.first == n;
+    const vram_node *const from = n;
+    int unit;
+    if (s->layers && (n = vram__layers_forward(s, n)) != from) {
+      k += s->layers->left;
+      at += s->o->ncheckpoint ? s->layers->left : 0;
+    }
+    unit = k < d->ngroup && d->group[k].run.first == n;
     next = unit ? d->group[k].run.last->next : k < d->ngroup ? d->group[k].run.first : end;
     behind = vram__ranges_before(s, at, next);
     vram__fsdp_check_ranges(s, at, behind, next);

@@ -271,10 +271,15 @@ VRAM__FN void vram__fsdp_make(vram__step *s, const vram_node *first, const vram_
 /* The whole parameter i, before the first step. */
 static void vram__fsdp_move_param(vram__step *s, vram__fsdp *d, uint32_t i) {
   const vram__fsdp_param *f = d->param + i;
+  const uint64_t padding = f->p->is_dtensor ? vram__param_padding(f->p) : 0; /* of tp's part */
   vram__replay *const run = s->replay;
   if (vram__step_distributes(s))
     s->replay = NULL; /* what is there is more than this rank's part */
-  d->param[i].whole = vram__leaf_existing_gradient(s, f->p->d, f->dtype, VRAM_CATEGORY_PARAMS).st;
+  d->param[i].whole =
+      vram__leaf_existing_gradient(
+          s, padding ? vram__dims_2d(s, 1, (int64_t)(f->p->d->numel + padding)) : f->p->d, f->dtype,
+          VRAM_CATEGORY_PARAMS)
+          .st;
   if (run && !s->replay) {
     s->replay = run;
     run->gradient[f->p->index] = vram__replay_get(s, vram__distribute_whole(f->p, f->dtype), 0);

@@ -19,6 +19,8 @@ VRAM__FN void vram__staged_nodes(const vram__step *s, const vram_node **first,
 VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__staged_hooks(vram__wrapper *w);
 
+#define VRAM__CONTEXT_ALONE "cp goes with a wrapper, without tp, pp and ep"
+
 /* ddp.c */
 VRAM__FN void vram__ddp_hooks_of_one(const vram_step_options *o, vram__wrapper *w);
 VRAM__FN void vram__ddp_hooks(const vram_step_options *o, vram__wrapper *w);

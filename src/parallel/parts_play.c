@@ -146,6 +146,7 @@ VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
   t->replay = NULL;
   t->cuts = NULL;
   t->caches = NULL;
+  t->layers = NULL;
   t->pipe = NULL;
   r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
   if (!r) {

@@ -102,6 +102,7 @@ typedef struct vram__pipe {
 VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_graph(vram__pipe *p);
+VRAM__FN int vram__pipe_splits(const vram__pipe *p);
 
 /* crossing.c, parts_play.c */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,

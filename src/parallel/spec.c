@@ -94,6 +94,7 @@ static const vram__spec_option vram__spec_options[] = {
     {"rotate_method", VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_ROTATE, offsetof(vram_parallel, alltoall)},
     VRAM__SPEC_ROW_OF(enable_load_balance, VRAM__SPEC_OF(VRAM__SPEC_CP), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(bf16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(fp16, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(overlap_comm, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(contiguous_gradients, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(reduce_scatter, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
@@ -102,6 +103,8 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(round_robin_gradients, VRAM__SPEC_OF(VRAM_WRAPPER_DS1) | VRAM__SPEC_OF(VRAM_WRAPPER_DS2), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(offload_optimizer, VRAM__SPEC_OF_DS, VRAM__SPEC_OFFLOAD),
     VRAM__SPEC_ROW_OF(offload_param, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_OFFLOAD),
+    VRAM__SPEC_ROW_OF(pin_memory, VRAM__SPEC_OF_DS, VRAM__SPEC_FLAG),
+    VRAM__SPEC_ROW_OF(communication_data_type, VRAM__SPEC_OF_DS, VRAM__SPEC_DTYPE),
     VRAM__SPEC_ROW_OF(sub_group_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_prefetch_bucket_size, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
     VRAM__SPEC_ROW_OF(stage3_param_persistence_threshold, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS),
@@ -414,7 +417,7 @@ static void vram__parallel_defaults(vram_parallel *p) {
   p->broadcast_buffers = p->cast_forward_inputs = p->limit_all_gathers = 1;
   p->microbatches = 8;
   p->overlap_comm = VRAM__SPEC_AS_STAGE;
-  p->bf16 = p->contiguous_gradients = p->reduce_scatter = 1;
+  p->bf16 = p->contiguous_gradients = p->reduce_scatter = p->pin_memory = 1;
   p->reduce_bucket_size = p->allgather_bucket_size = UINT64_C(500000000);
   p->sub_group_size = UINT64_C(1000000000);
   p->stage3_prefetch_bucket_size = UINT64_C(50000000);
@@ -442,6 +445,8 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   }
   if (p->overlap_comm == VRAM__SPEC_AS_STAGE)
     p->overlap_comm = p->wrapper == VRAM_WRAPPER_DS3;
+  if (p->fp16)
+    p->bf16 = 0;
   if (p->ep && !p->wrapper) { /* the ranks that share the experts copy all else */
     p->wrapper = VRAM_WRAPPER_DDP;
     p->dp = p->ep;

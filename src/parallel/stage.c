@@ -159,7 +159,7 @@ static const vram_node *vram__stage_loss(const vram_graph *g, vram_words name) {
 }
 
 /* Is backward split into input and weight part? */
-static int vram__pipe_splits(const vram__pipe *p) {
+VRAM__FN int vram__pipe_splits(const vram__pipe *p) {
   uint32_t i;
   for (i = 0; i < p->naction; i++)
     if (p->action[i].kind == VRAM_STAGE_W)
@@ -452,7 +452,7 @@ static void vram__stage_sums(vram__pipe *p) {
     return;
   vram__memory_zero(to->owned, sizeof *to->owned);
   for (q = to->param_first; q; q = q->next) {
-    vram__owned_add(to->owned, q, vram__dims_bytes_of(q->d, q->dtype));
+    vram__owned_add(to->owned, q, vram__param_bytes(q, (vram_dtype)q->dtype));
     if (vram__op_traits(q->node) & VRAM__OP_FLAT)
       to->flat_pad = g->flat_pad;
   }

@@ -44,6 +44,19 @@ VRAM__FN int vram__staged_has(const vram__step *s, const vram_param *p) {
   return p->node->index >= first->index && (!end || p->node->index < end->index);
 }
 
+/* Stages of this rank, and which of them has a parameter; without a pipeline the module is the only
+   one. */
+VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s) {
+  return s->pipe ? s->pipe->local : 1;
+}
+
+VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p) {
+  uint32_t k = vram__pipe_local_stages(s) - 1;
+  while (k && p->node->index < s->pipe->stage[k].first->index)
+    k--;
+  return k;
+}
+
 static uint64_t vram__staged_bytes(const vram_graph *g, const vram_step_options *o) {
   return vram__product_or_overflow(vram_pipeline_stages(o->parallel), vram__staged_each(g, o));
 }

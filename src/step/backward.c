@@ -308,6 +308,8 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
+    if (s->layers && f->node)
+      vram__layers_backward(s, f->node);
     if (f->hooked && f->flag)
       s->wrapper->record(s, at);
     if (f->flag &&
@@ -335,6 +337,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   vram__backward_expect(s, fn, 0);
   VRAM__WRAPPER_DO(s, backward_begin);
   vram__backward_walk(s, fn, 0);
+  if (s->layers)
+    vram__layers_backward(s, s->g->first);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
   vram__tensor_release(s, one);

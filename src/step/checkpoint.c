@@ -463,6 +463,10 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
     n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->call.mute)
       return n;
+    if (s->layers && (n = vram__layers_forward(s, r->first)) != r->first) {
+      at += s->layers->left;
+      continue;
+    }
     vram__range_split(s, r);
     vram__checkpoint_forward(s, r);
     if (s->call.mute) /* with its inputs: before its nodes ran, a reentrant one after */

@@ -139,17 +139,20 @@ static int vram__distribute_is_root(const vram_node *n) {
   return 1;
 }
 
-/* parallelize_module(): the plan of the root first, then those of the layers. */
+/* parallelize_module(): the plan of the root first, then those of the layers; of a pipeline one
+   stage after the other. */
 VRAM__FN void vram__distribute(vram__step *s) {
   const vram_param *p, *first;
   uint32_t pass, i;
-  for (pass = 0; pass < 2; pass++)
+  for (pass = 0; pass < 2 * vram__pipe_local_stages(s); pass++)
     for (p = s->g->param_first; p && !s->failed; p = p->next) {
+      if (vram__pipe_local_of(s, p) != pass / 2)
+        continue;
       first = NULL;
       for (i = 0; i < p->node->nparam && !first; i++)
         if (p->node->param[i] && p->node->param[i]->node == p->node)
           first = p->node->param[i];
-      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass == 0))
+      if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass % 2 == 0))
         vram__distribute_node(s, p->node);
     }
 }

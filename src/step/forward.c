@@ -230,7 +230,7 @@ static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
 static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
   if (s->o->nodes && s->phase == VRAM_PHASE_FORWARD)
     vram__memory_zero(s->o->nodes + n->index, sizeof *s->o->nodes);
-  if (s->wrapper && s->wrapper->node_begin && n->nparam)
+  if (s->wrapper && s->wrapper->node_begin)
     s->wrapper->node_begin(s, n);
   return !s->skip || !s->skip[n->index];
 }
@@ -239,7 +239,7 @@ static VRAM__APART int vram__forward_begin(vram__step *s, const vram_node *n) {
 static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
   if (s->g->autocast_own && !s->o->amp && n->autocast && (!n->next || !n->next->autocast))
     vram__autocast_leave(s);
-  if (s->wrapper && s->wrapper->node_end && n->nparam)
+  if (s->wrapper && s->wrapper->node_end)
     s->wrapper->node_end(s, n);
   if (s->phase != VRAM_PHASE_FORWARD)
     return;
@@ -270,6 +270,8 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
                       (s->wrapper && s->wrapper->node_begin);
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
+    if (s->layers)
+      n = vram__layers_forward(s, n);
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {
       if (s->g->inferred && !(n->flags & VRAM_NODE_INNER))
@@ -331,6 +333,8 @@ VRAM__FN void vram__forward(vram__step *s) {
   if (s->g->nfrozen)
     vram__unfreeze_all(s);
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  if (s->layers)
+    vram__layers_begin(s);
   vram__forward_module(s, s->g->returned ? s->g->returned->next : NULL);
 }
 

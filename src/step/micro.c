@@ -8,7 +8,8 @@
 static void vram__forward_leave(vram__step *s) {
   const vram_node *n;
   uint32_t i;
-  s->r->autocast_cache_bytes = vram__autocast_leave(s);
+  s->r->autocast_cache_bytes = s->layers ? vram__layers_casts(s) : 0;
+  s->r->autocast_cache_bytes += vram__autocast_leave(s);
   if (s->train && s->g->noutput > 1)
     for (n = s->g->first; n; n = n->next)
       for (i = 0; i < n->nout; i++)

@@ -50,10 +50,10 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
   quiet.nodes = NULL;
   if (o->parallel)
     quiet.first_step = 1;
-  else {
+  else
     quiet.keep_grads = 0;
+  if (!o->parallel || s->layers) /* which leaves get one shows in one micro-batch */
     quiet.accumulate = 1;
-  }
   s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   quiet.first_step = 0;

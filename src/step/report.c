@@ -83,7 +83,8 @@ VRAM__FN uint64_t vram__report_beside(const vram_report *r) {
 /* The caching allocator reserves whole segments, at least what is allocated. What it keeps of freed
    blocks nothing bounds but a replay: half of what is allocated and 32 MiB are more than in any of
    1,472 measured training steps (VGG-16: 44 %), and the segment of the largest workspace may lie
-   idle. */
+   idle. A wrapper's streams have pools of their own, in each of which a constructor's temporaries
+   that no step plays may have left a small segment. */
 VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options *o) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
@@ -98,9 +99,13 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
       r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
+  if (o->parallel && o->parallel->wrapper &&
+      upper < r->peak_reserved_bytes + VRAM__STREAMS * segment)
+    upper = r->peak_reserved_bytes + VRAM__STREAMS * segment;
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
+  upper = vram__sum_or_overflow(upper, r->waiting_bytes);
   r->context_bytes = c;
   r->nccl_bytes = vram_nccl_bytes(o);
   r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);

@@ -563,6 +563,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   vram__replay *const run = s->replay;
   vram__cuts *const cuts = s->cuts;
   vram__caches *const caches = s->caches;
+  vram__layers *const layers = s->layers;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
   const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
@@ -575,6 +576,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   s->replay = run;
   s->cuts = cuts;
   s->caches = caches;
+  s->layers = layers;
   s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
@@ -672,6 +674,7 @@ VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *e
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err) {
   vram__step s;
+  vram__layers layers;
   vram_step_options none;
   vram_result r;
   vram__memory_zero(&none, sizeof none);
@@ -683,12 +686,18 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
   else if (!s.problem)
     r = VRAM_OK;
+  if (!r && o->layers_once && vram__layers_find(&layers, g, o))
+    s.layers = &layers;
   if (r)
     vram__memory_zero(report, sizeof *report);
   else if (o->replay)
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
+  if (s.layers && layers.differ) {
+    s.layers = NULL;
+    r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
+  }
   vram__step_error(&s, r, err);
   return r;
 }

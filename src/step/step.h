@@ -79,7 +79,7 @@ typedef struct vram__wrapper {
   void (*forward_begin)(vram__step *s);  /* of each micro-batch: before the module's forward, */
   void (*forward)(vram__step *s, const vram_node *end);  /* the module's nodes up to `end`, where
                                                             units of them are calls */
-  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node with parameters */
+  void (*node_begin)(vram__step *s, const vram_node *n); /* around a node */
   void (*node_end)(vram__step *s, const vram_node *n);
   void (*forward_end)(vram__step *s);         /* and behind it */
   void (*backward_begin)(vram__step *s);      /* leaves know how many gradients will come (deps) */
@@ -108,10 +108,43 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
                                       void **scratch, uint64_t *bytes, vram__step *s);
 VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
                                    uint64_t graph_bytes);
+VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s);
+VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__pipe_put_inputs(vram__step *s);
 VRAM__FN void vram__pipe_play(vram__step *s);
 
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
+
+/* What a layer adds to what a step counts: 64 bits each, so that one is less than another one by
+   numbers, too. */
+typedef struct vram__layer_count {
+  uint64_t requested, blocks, extra, ids, frees, custom, saved, held;
+  vram__category_bytes category;
+  uint64_t calls[VRAM_COLLECTIVE_COUNT], bytes[VRAM_COLLECTIVE_COUNT], sent[VRAM_COLLECTIVE_COUNT];
+} vram__layer_count;
+
+/* Layers that are alike, of which those in the middle are not played (parallel/layers). */
+typedef struct vram__layers {
+  uint32_t count, left;                             /* of all; that are not played */
+  uint32_t shift_nodes, shift_values, shift_params; /* from a layer to the next, */
+  uint32_t run_nodes, run_values, run_params;       /* while they are looked for: of the run */
+  const vram_node *edge[6]; /* first nodes of layers 1, 2, 3, and of the last three */
+  /* of a micro-batch: */
+  uint32_t seen, back; /* edges that forward has come to, and backward */
+  uint8_t jumped, differ;
+  vram__layer_count then[2];
+  uint32_t *leaf, *leaf_last, leaves; /* those of layer 2, and of the last but two */
+  uint32_t *leaf_shift;               /* how far the same leaf of the next layer is */
+  uint32_t *order, norder;            /* in which those of the last but two got their gradients */
+  void (*accumulated)(vram__step *, vram__leaf *); /* the wrapper's */
+  vram_communication own[VRAM_COLLECTIVE_COUNT];   /* what it has sent there */
+} vram__layers;
+
+VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_step_options *o);
+VRAM__FN void vram__layers_begin(vram__step *s);
+VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n);
+VRAM__FN uint64_t vram__layers_casts(vram__step *s);
+VRAM__FN void vram__layers_backward(vram__step *s, const vram_node *n);
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);

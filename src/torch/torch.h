@@ -376,6 +376,7 @@ struct vram__step {
   vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
   vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
   uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
   struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
@@ -501,6 +502,7 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
+VRAM__FN void vram__undone_count(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);

@@ -1,0 +1,210 @@
+/* >>parallel/schedules    what torch.distributed.pipelining.schedules does with microbatches */
+#include "parallel/run.h"
+
+/* ---- ScheduleGPipe._step_microbatches */
+
+/* A Work of a single send or receive holds the tensor as long as it is held itself: works of
+   receives in the variable `work`, of sends of gradients in a list to the end. */
+VRAM__FN void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches;
+  const uint32_t most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  uint32_t i;
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_receive(r, 0, i, 1);
+    if (!stage->is_first)
+      vram__slots_set(r->s, work, most, vram__pipe_micro_at(r, 0, i)->in, stage->nin);
+    vram__pipe_forward(r, 0, i);
+  }
+  for (i = 0; i < count; i++)
+    vram__pipe_sent(r, i);
+  for (i = 0; i < count && !r->s->failed; i++) {
+    vram__pipe_micro *m = vram__pipe_micro_at(r, 0, i);
+    vram__pipe_receive(r, 0, i, 0);
+    vram__slots_set(r->s, ops, most, m->gout, stage->nout);
+    if (!stage->is_last)
+      vram__slots_set(r->s, work, most, m->gout, stage->nout);
+    vram__pipe_backward(r, 0, i);
+    vram__pipe_zeros(r, 0, i);
+    vram__slots_set(r->s, ops, most, m->gin, stage->nin);
+  }
+  if (!stage->is_first)
+    vram__slots_release(r->s, work, most);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
+  vram__slots_release(r->s, ops, most);
+  vram__slots_release(r->s, work, most);
+  for (i = count; i--;)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, 0, i)->gin, stage->nin);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+}
+
+/* ---- Schedule1F1B._step_microbatches */
+
+/* Its variables; `most` slots each. */
+typedef struct vram__pipe_1f1b {
+  uint32_t *fwd_sends, *fwd_recvs, *bwd_recvs, *bwd_sends;
+  uint32_t most, sent; /* the microbatch of fwd_sends, + 1 */
+} vram__pipe_1f1b;
+
+static void vram__pipe_1f1b_forward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_receive(r, 0, mb, 1);
+  vram__slots_set(r->s, v->fwd_recvs, v->most, vram__pipe_micro_at(r, 0, mb)->in, stage->nin);
+  if (!r->s->failed)
+    vram__pipe_forward(r, 0, mb);
+}
+
+/* _wait_and_release_fwd_send of what was sent last */
+static void vram__pipe_1f1b_release(vram__pipe_run *r, vram__pipe_1f1b *v) {
+  vram__slots_release(r->s, v->fwd_sends, v->most);
+  if (v->sent)
+    vram__pipe_sent(r, v->sent - 1);
+  v->sent = 0;
+}
+
+static void vram__pipe_1f1b_send(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage;
+  if (!stage->is_last)
+    vram__slots_set(r->s, v->fwd_sends, v->most, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
+  v->sent = mb + 1;
+}
+
+static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint32_t mb,
+                                     int fused) {
+  const vram__pipe_stage *stage = r->p->stage;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, 0, mb);
+  vram__pipe_receive(r, 0, mb, 0);
+  vram__slots_set(r->s, v->bwd_recvs, v->most, m->gout, stage->nout);
+  if (fused) {
+    vram__pipe_1f1b_release(r, v);
+    vram__slots_release(r->s, v->bwd_recvs, v->most);
+  }
+  if (r->s->failed)
+    return;
+  vram__pipe_backward(r, 0, mb);
+  vram__pipe_zeros(r, 0, mb);
+  vram__slots_set(r->s, v->bwd_sends, v->most, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+VRAM__FN void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
+  const vram__pipe_stage *stage = r->p->stage;
+  const uint32_t count = r->p->microbatches, ahead = r->p->stages - stage->stage;
+  const uint32_t warm = ahead < count ? ahead : count;
+  vram__pipe_1f1b v;
+  uint32_t f = 0, b = 0;
+  v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
+  v.fwd_sends = slots;
+  v.fwd_recvs = slots + v.most;
+  v.bwd_recvs = slots + 2 * (size_t)v.most;
+  v.bwd_sends = slots + 3 * (size_t)v.most;
+  v.sent = 0;
+  for (; f < warm && !r->s->failed; f++) {
+    vram__pipe_1f1b_forward(r, &v, f);
+    if (f)
+      vram__pipe_1f1b_release(r, &v);
+    vram__pipe_1f1b_send(r, &v, f);
+  }
+  while (!r->s->failed) {
+    vram__pipe_1f1b_backward(r, &v, b++, 1);
+    if (f == count)
+      break;
+    vram__pipe_1f1b_forward(r, &v, f);
+    vram__pipe_1f1b_send(r, &v, f++);
+  }
+  while (b < count && !r->s->failed)
+    vram__pipe_1f1b_backward(r, &v, b++, 0);
+  if (stage->is_last)
+    vram__pipe_losses(r, 0, count - 1);
+  vram__pipe_reduce(r);
+  vram__slots_release(r->s, v.fwd_sends, v.most);
+  vram__slots_release(r->s, v.fwd_recvs, v.most);
+  vram__slots_release(r->s, v.bwd_recvs, v.most);
+  if (stage->is_last)
+    vram__pipe_loss_last(r, 0);
+  vram__slots_release(r->s, v.bwd_sends, v.most);
+}
+
+/* ---- _PipelineScheduleRuntime._step_microbatches */
+
+static uint32_t vram__pipe_local(const vram__pipe_run *r, uint32_t stage) {
+  uint32_t k;
+  for (k = 0; k < r->p->local && r->p->stage[k].stage != stage; k++)
+    ;
+  return k;
+}
+
+/* set_local_fwd_input: the next stage is on this rank, too. */
+static void vram__pipe_hand_on(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  const uint32_t next = vram__pipe_local(r, stage->stage + 1);
+  if (next < r->p->local && !stage->is_last)
+    vram__slots_set(r->s, vram__pipe_micro_at(r, next, mb)->in, r->p->stage[next].nin,
+                    vram__pipe_micro_at(r, k, mb)->out, stage->nout);
+}
+
+/* set_local_bwd_input: the stage before is. */
+static void vram__pipe_hand_back(vram__pipe_run *r, uint32_t k, uint32_t mb) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  const uint32_t before = stage->is_first ? r->p->local : vram__pipe_local(r, stage->stage - 1);
+  if (before == r->p->local)
+    return;
+  vram__pipe_zeros(r, k, mb);
+  vram__slots_set(r->s, vram__pipe_micro_at(r, before, mb)->gout, stage->nin, m->gin, stage->nin);
+  vram__slots_release(r->s, m->gin, stage->nin);
+}
+
+static void vram__pipe_action(vram__pipe_run *r, const vram_stage_action *a) {
+  const uint32_t k = vram__pipe_local(r, a->stage), mb = a->microbatch;
+  const vram__pipe_stage *stage = r->p->stage + k;
+  vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+  switch (a->kind) {
+  case VRAM_STAGE_F:
+    vram__pipe_forward(r, k, mb);
+    vram__pipe_hand_on(r, k, mb);
+    break;
+  case VRAM_STAGE_B:
+    vram__pipe_backward(r, k, mb);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_I:
+    vram__pipe_input(r, k, mb);
+    vram__slots_set(r->s, m->held, stage->nin, m->gin, stage->nin);
+    vram__pipe_hand_back(r, k, mb);
+    break;
+  case VRAM_STAGE_W:
+    vram__pipe_weight(r, k, mb);
+    break;
+  case VRAM_STAGE_SEND_F:
+    vram__slots_set(r->s, m->sent, stage->nout, m->out, stage->nout);
+    break;
+  case VRAM_STAGE_SEND_B:
+    vram__pipe_zeros(r, k, mb);
+    break;
+  case VRAM_STAGE_RECV_F:
+  case VRAM_STAGE_RECV_B:
+    vram__pipe_receive(r, k, mb, a->kind == VRAM_STAGE_RECV_F);
+    break;
+  case VRAM_STAGE_WAIT_F:
+    vram__slots_release(r->s, m->sent, stage->nout);
+    break;
+  case VRAM_STAGE_WAIT_B:
+    vram__slots_release(r->s, m->gin, stage->nin);
+    break;
+  default:
+    vram__pipe_flow(r, k, a->kind);
+  }
+}
+
+VRAM__FN void vram__pipe_runtime(vram__pipe_run *r) {
+  uint32_t i;
+  for (i = 0; i < r->p->naction && !r->s->failed; i++)
+    vram__pipe_action(r, r->p->action + i);
+  for (i = 0; i < r->p->local; i++)
+    if (r->p->stage[i].is_last)
+      vram__pipe_losses(r, i, r->p->microbatches);
+}
