@@ -152,11 +152,11 @@ typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
                            inputs */
-  uint64_t autocast_cache_bytes;             /* low-precision copies of weights */
-  uint64_t workspace_bytes;                  /* the largest one */
-  uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
-  vram_dtype dtype;                          /* the model's in this run */
-  uint64_t pinned_bytes;                     /* host memory */
+  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
+  uint64_t workspace_bytes;      /* the largest one */
+  uint64_t kv_cache_bytes;       /* what `store` lines keep for the next step */
+  vram_dtype dtype;              /* the model's in this run */
+  uint64_t pinned_bytes;         /* host memory */
   uint64_t waiting_bytes; /* blocks that another stream uses when they are freed (record_stream):
                              here they come back with the next allocation, on a device when that
                              stream has got there; so many at most, which device_bytes.upper has */

@@ -321,12 +321,12 @@ typedef struct vram__leaves {
   void (*accumulated)(vram__step *, vram__leaf *); /* a hook behind each; NULL: none */
   uint32_t waiting; /* the leaf whose step comes with the next one's, + 1; 0: none */
   uint64_t largest; /* gradient that such a hook let go */
-  uint8_t views;    /* parameters are views: their gradients are kept as they arrive, and several are
-                       added on the stream of this number; 0: they are leaves of their own */
-  uint8_t known;    /* `past` is known from a step before */
-  uint8_t shared;   /* two gradients lie on one storage */
-  uint8_t all_had;  /* every trainable parameter got a gradient, */
-  uint8_t missing;  /* or one did not, so it has no optimizer state */
+  uint8_t views;   /* parameters are views: their gradients are kept as they arrive, and several are
+                      added on the stream of this number; 0: they are leaves of their own */
+  uint8_t known;   /* `past` is known from a step before */
+  uint8_t shared;  /* two gradients lie on one storage */
+  uint8_t all_had; /* every trainable parameter got a gradient, */
+  uint8_t missing; /* or one did not, so it has no optimizer state */
 } vram__leaves;
 
 /* The libraries of matrix products. */
@@ -374,10 +374,10 @@ struct vram__step {
       outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
   uint32_t unit_end;  /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
-  vram_phase_report *setup; /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
-  uint32_t nth;             /* the number of this step in its run, as far as it is told */
+  vram_phase_report *setup;    /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;                /* the number of this step in its run, as far as it is told */
   struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
-  struct vram__pipe *pipe;  /* a rank of a pipeline, or NULL */
+  struct vram__pipe *pipe;     /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
 
   uint8_t *mem;
