@@ -34,6 +34,7 @@ refuse_parallel "no option of this strategy: 'round_robin_gradients'" $tiny --pa
 refuse_parallel "overlap_comm=1 with contiguous_gradients=0 is not played" $tiny --parallel ds1=4,overlap_comm=1,contiguous_gradients=0
 refuse_parallel "offload_param=cpu without offload_optimizer=cpu is not played" $tiny --parallel ds3=4,offload_param=cpu
 refuse_parallel "DeepSpeed scales losses itself" $tiny --parallel ds2=4 --amp fp16
+refuse_parallel "HYBRID_SHARD goes with copies and shards" $tiny --parallel fsdp1=8,sharding=HYBRID_SHARD
 refuse_parallel "communication_data_type other than the model's" $tiny --parallel ds3=4,communication_data_type=fp32
 config=tests/golden/ds_config.json
 deepspeed="tests/golden/parallel/tiny.vram --devices 4 --deepspeed"
@@ -80,6 +81,7 @@ refuse_parallel "context parallelism knows no attention in this model" $resnet -
 refuse_parallel "attn_bias is not supported yet" tests/golden/parallel/t5.vram --train adamw --parallel cp=2
 refuse_parallel "Load balancing requires \`is_causal=True\`." tests/golden/parallel/bert.vram --train adamw --parallel cp=2
 refuse_parallel "cp goes with a wrapper, without tp, pp and ep" $tiny --parallel cp=2+tp=2
+refuse_parallel "DeepSpeed inside context_parallel is not played yet" $tiny --amp bf16 --parallel ds2=2+cp=2
 refuse_parallel "rotate_method 'ring' (expected allgather or alltoall)" $tiny --parallel cp=2,rotate_method=ring
 # each rank of a world beside the row of its class
 ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank all --csv >build/part/parallel.out

@@ -131,11 +131,15 @@ def is_usual(module, found):
 
 def plan_lines(found, names, note):
     """`tp` lines of a model's plan; a style that is not known is told"""
-    matches = lambda p: re.compile("(.*\\.)?" + re.escape(p).replace("\\*", "[^.]*") + "(\\..*)?")
+    pattern_of = lambda p: re.compile("(.*\\.)?" + re.escape(p).replace("\\*", "[^.]*") + "(\\..*)?")
+    matches = lambda p: [n for n in names if pattern_of(p).fullmatch(n)]
     by_style = {}
     for pattern, style in found:
-        if not any(matches(pattern).fullmatch(n) for n in names):
+        seen, short = matches(pattern), pattern.rpartition("*.")[2]
+        if not seen:
             continue
+        if matches(short) == seen:
+            pattern = short
         if style not in STYLES and style not in NOT_PLAYED:
             note(f"tensor parallelism: {pattern} has a style that is not known, {style}")
             continue

@@ -36,7 +36,7 @@ class Line:
             self.uses = w[1:]
         elif self.op == "backward":
             self.uses, self.rest = w[1:2], w[2:]
-        elif self.op in ("autocast", "rules", *OF_WEIGHTS):
+        elif self.op in ("autocast", "rules", "tp", *OF_WEIGHTS):
             self.rest = w[1:]
         elif self.op == "checkpoint":
             keys = [a for a in w[1:] if "=" in a]

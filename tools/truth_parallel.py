@@ -30,11 +30,9 @@ import torch, parallel_models as pm
 def example(batch=2, seq=0, **keys):
     c = pm.Config(**keys)
     c.seq = seq or c.seq
-    class Model(pm.LM):
-        def forward(self, x, labels):
-            return pm.loss(super().forward(x), labels)
+    model = pm.LM(c)
     ids = lambda: torch.zeros(batch, c.seq, dtype=torch.long)
-    return Model(c), dict(x=ids(), labels=ids())
+    return model, dict(x=ids(), labels=ids()), lambda x, labels: pm.loss(model(x), labels)
 """
 # a pipeline's stages have cos and sin of their own, in the dtype of what they are given, and the loss is the schedule's
 STAGES = """

@@ -179,7 +179,8 @@ static void json_communication(const vram_report *r) {
       printf("%s\"%s\":{\"calls\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 "}",
              n++ ? "," : "", vram_collective_name((vram_collective)i), c->calls, c->bytes, c->sent);
   }
-  printf("},\"communication_bytes\":%" PRIu64, sent);
+  printf("},\"communication_bytes\":%" PRIu64 ",\"waiting_bytes\":%" PRIu64, sent,
+         r->waiting_bytes);
 }
 
 void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
@@ -389,6 +390,9 @@ static void print_held(const job *j, const vram_graph *g, const vram_report *r) 
   }
   if (r->pinned_bytes)
     printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
+  if (r->waiting_bytes)
+    printf("\nfreed while another stream may use it, at most %s (in the upper bound of the device)",
+           cmd_human(r->waiting_bytes));
   printf("\n");
 }
 

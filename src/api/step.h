@@ -157,6 +157,9 @@ typedef struct vram_report {
   uint64_t kv_cache_bytes;                   /* what `store` lines keep for the next step */
   vram_dtype dtype;                          /* the model's in this run */
   uint64_t pinned_bytes;                     /* host memory */
+  uint64_t waiting_bytes; /* blocks that another stream uses when they are freed (record_stream):
+                             here they come back with the next allocation, on a device when that
+                             stream has got there; so many at most, which device_bytes.upper has */
   vram_phase_report phase[VRAM_PHASE_COUNT]; /* of the step: VRAM_PHASE_WRAP is empty */
   vram_phase_report setup[VRAM_SETUP_COUNT]; /* of the run, with `parallel` */
   uint64_t peak_requested_bytes;

@@ -154,7 +154,7 @@ static uint32_t vram__context_axis_of(const vram__rank_cut *c, const int64_t *v,
     }
   if (!several)
     return only == UINT32_MAX && a < b ? a : only;
-  for (i = a; i < b; i++)
+  for (i = b; i-- > a;)
     if (v[i] == c->length)
       return i;
   for (i = a; i < b; i++)
@@ -218,6 +218,22 @@ static void vram__context_sizes(const vram__rank_cut *c, int64_t *v, uint32_t co
       v[i] /= c->ranks;
 }
 
+/* Sizes of an expansion, aligned at the last axis: what x has stays, what is new may be the
+ * sequence.
+ */
+static void vram__context_expand(const vram__rank_cut *c, const vram_node *n, int64_t *v,
+                                 uint32_t count) {
+  const vram_dims *x = n->in[0]->d, *own = c->value[n->in[0]->index].own->d;
+  uint32_t i;
+  for (i = 0; i < count; i++) {
+    const uint32_t front = count - x->ndim;
+    if (i >= front && x->v[i - front] == v[i])
+      v[i] = own->v[i - front];
+    else
+      vram__context_sizes(c, v + i, 1);
+  }
+}
+
 /* x[:length] of what is cut, or of a table. */
 static void vram__context_slice(vram__rank_cut *c, const vram_node *n) {
   const vram__rank_value *from = c->value + n->in[0]->index;
@@ -237,7 +253,11 @@ static int vram__context_keys(vram__rank_cut *c, const vram_node *n) {
     vram__context_slice(c, n);
   if (v && (n->op == VRAM_OP_view || n->op == VRAM_OP_reshape))
     return !cut || vram__context_reshape(c, n, v, count);
-  if (v && cut && count == n->in[0]->d->ndim && n->op != VRAM_OP_expand) /* zeros_like */
+  if (v && n->op == VRAM_OP_expand) {
+    vram__context_expand(c, n, v, count);
+    return 1;
+  }
+  if (v && cut && count == n->in[0]->d->ndim) /* zeros_like */
     v[cut - 1] = c->value[n->in[0]->index].own->d->v[cut - 1];
   else if (v && !n->nparam)
     vram__context_sizes(c, v, count);

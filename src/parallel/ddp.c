@@ -338,6 +338,7 @@ static void vram__ddp_reduce(vram__step *s, const vram__ddp_bucket *b) {
   if (hook == b->dtype)
     return;
   slot = vram__buffer_new(s, bytes, VRAM_CATEGORY_OTHER);
+  s->r->waiting_bytes += bytes;
   vram__undone_add(s, slot);
   vram__slot_release(s, slot);
 }

@@ -88,8 +88,8 @@ typedef struct vram__fsdp {
   vram_dtype mp, reduce; /* VRAM_DTYPE_NONE: as stored */
   vram_dtype dtype;      /* the model's, while it runs in another one */
   uint8_t offload;
-  uint8_t flat;              /* FullyShardedDataParallel: one flat parameter for each group, */
-  uint8_t ran;               /* whose first forward pass has begun */
+  uint8_t flat; /* FullyShardedDataParallel: one flat parameter for each group, */
+  uint8_t ran;  /* whose first forward pass has begun; 2: whose first backward is over */
   uint32_t zero, zero_block; /* slot and block of what clip_grad_norm_ keeps */
 } vram__fsdp;
 

@@ -71,15 +71,19 @@ static void vram__fsdp1_measure(vram__step *s, vram__fsdp *d) {
   }
 }
 
-/* _validate_tensors_to_flatten */
+/* _validate_tensors_to_flatten. With use_orig_params frozen ones are views of a parameter that
+   wants gradients, so that theirs are made, too. */
 static void vram__fsdp1_validate(vram__step *s, const vram__fsdp *d) {
   uint32_t k, i;
-  for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
+  for (k = 0; k < d->ngroup; k++)
     for (i = d->group[k].first + 1; i < d->group[k].end; i++)
       if ((d->param[i].leaf == VRAM__FSDP_NONE) != (d->param[i - 1].leaf == VRAM__FSDP_NONE)) {
         vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, d->param[i].p->node,
-                          "Must flatten tensors with uniform requires_grad when "
-                          "use_orig_params=False");
+                          s->o->parallel->use_orig_params
+                              ? "trained and frozen parameters in one unit of "
+                                "FullyShardedDataParallel are not played"
+                              : "Must flatten tensors with uniform requires_grad when "
+                                "use_orig_params=False");
         return;
       }
 }
@@ -287,7 +291,7 @@ static uint32_t vram__fsdp1_next(const vram__fsdp *d, uint32_t k) {
   return k;
 }
 
-/* _pre_forward_unshard; which unit comes next is known from the first step on. */
+/* _pre_forward_unshard; which unit comes next is known from the first backward on. */
 VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k) {
   vram__fsdp *d = vram__fsdp_of(s);
   vram__fsdp_group *g = d->group + k;
@@ -297,7 +301,7 @@ VRAM__FN void vram__fsdp1_pre_forward(vram__step *s, uint32_t k) {
     vram__fsdp1_use_views(s, k);
   }
   g->ahead = 0;
-  if (s->o->parallel->forward_prefetch && s->nth > 1 && g->first < g->end && next < d->ngroup) {
+  if (s->o->parallel->forward_prefetch && d->ran == 2 && g->first < g->end && next < d->ngroup) {
     vram__fsdp_unshard(s, d->group + next);
     vram__fsdp1_use_views(s, next);
     d->group[next].ahead = 1;
@@ -348,11 +352,14 @@ static void vram__fsdp1_zeros(vram__step *s, vram__fsdp_group *g) {
 /* The gradient of a view goes; it comes from another stream. */
 static void vram__fsdp1_let_go(vram__step *s, vram__fsdp_param *f) {
   vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+  const uint64_t before = s->count.requested;
+  int other;
   if (!l || !l->grad.d)
     return;
-  if (l->grad.st && vram__slot_at(s, l->grad.st)->refs == 1)
-    vram__undone_add(s, l->grad.st);
+  other = l->grad.st && vram__owner_at(s, l->grad.st)->stream != VRAM__FSDP1_UNSHARD;
   vram__tensor_release(s, l->grad);
+  if (other && s->count.requested < before)
+    vram__undone_count(s, before - s->count.requested);
   l->grad = vram__tensor_none();
   l->let_go = f->had = 1;
 }
@@ -411,7 +418,7 @@ static void vram__fsdp1_reduce_no_shard(vram__step *s, vram__fsdp_group *g, vram
     cast = vram__buffer_new_on(s, g->bare * vram__dtype_size(dt), VRAM_CATEGORY_GRADIENTS,
                                VRAM__FSDP1_REDUCE);
   vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, g->bare * vram__dtype_size(dt),
-                    s->o->parallel->dp);
+                    vram__wrapper_ranks(s->o->parallel));
   g->grad = cast ? cast : g->flat;
   if (dt != stored) {
     g->grad = vram__buffer_new_on(s, g->bare * vram__dtype_size(stored), VRAM_CATEGORY_GRADIENTS,
@@ -420,6 +427,25 @@ static void vram__fsdp1_reduce_no_shard(vram__step *s, vram__fsdp_group *g, vram
   }
   if (g->grad == g->flat)
     g->flat = 0;
+}
+
+/* _use_unsharded_grad_views: gradients become views of the flat one, which waits; where a
+   parameter has another shape or dtype than its view an empty gradient comes first. */
+static void vram__fsdp1_use_gradient_views(vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  const vram_dtype stored = vram__fsdp1_stored(d, g);
+  uint32_t i;
+  for (i = g->first; i < g->end; i++) {
+    const vram__fsdp_param *f = d->param + i;
+    const uint64_t local = vram__fsdp1_local(s, f);
+    uint32_t empty;
+    if (!local ||
+        (f->p->d->ndim == 1 && local == f->p->d->numel && vram__fsdp1_own(d, g) == stored))
+      continue;
+    empty = vram__buffer_new_on(s, local * vram__dtype_size(stored), VRAM_CATEGORY_TEMPORARIES,
+                                VRAM__FSDP1_UNSHARD);
+    vram__buffer_free(s, &empty);
+  }
 }
 
 /* _post_backward_hook */
@@ -466,7 +492,12 @@ static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
     }
   }
   vram__fsdp1_post_backward(s, g);
-  vram__buffer_free(s, &flat);
+  if (s->o->parallel->use_orig_params && !s->last_batch && !flat)
+    vram__fsdp1_use_gradient_views(s, g);
+  if (vram__fsdp1_is_sharded(s) || vram__fsdp1_own(d, g) != vram__fsdp1_stored(d, g))
+    vram__buffer_free(s, &flat);
+  else /* as measured: AccumulateGrad of a parameter whose data stay is on another stream */
+    vram__fsdp1_free_later(s, &flat);
 }
 
 static void vram__fsdp1_record(vram__step *s, uint32_t fn) {
@@ -484,6 +515,7 @@ VRAM__FN void vram__fsdp1_end(vram__step *s) {
   for (k = 0; k < d->ngroup; k++)
     if (d->group[k].training != VRAM__FSDP_POST_BACKWARD)
       vram__fsdp1_reshard(s, d->group + k, s->last_batch || vram__fsdp1_is_full(s));
+  d->ran = 2;
 }
 
 /* ---- the optimizer */
@@ -534,7 +566,7 @@ static void vram__fsdp1_clip(vram__step *s) {
   norm = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &stacked);
   power = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
-  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, s->o->parallel->dp);
+  vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, 4, vram__wrapper_ranks(s->o->parallel));
   total = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
   vram__buffer_free(s, &power);
   sum = vram__buffer_new(s, 4, VRAM_CATEGORY_TEMPORARIES);
@@ -590,7 +622,9 @@ static void vram__fsdp1_zero_grad(vram__step *s) {
 static void vram__fsdp1_init(vram__step *s) {
   vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
-  for (k = 0; k < d->ngroup && !d->ran; k++) {
+  if (d->ran)
+    return;
+  for (k = 0; k < d->ngroup; k++) {
     const vram__fsdp_group *g = d->group + k;
     const int low = d->mp && g->first < g->end && d->mp != vram__fsdp1_stored(d, g);
     if (g->first == g->end)
@@ -618,9 +652,30 @@ static void vram__fsdp1_lasts(vram__step *s) {
   vram__fsdp_lasts(s);
 }
 
+/* What may wait for other streams at a time: gathered parameters, of which the rate limiter lets
+   three be (limit_all_gathers: the host waits until the one before the last two is free), else all;
+   low-precision shards; the flat gradients of a backward pass and what they were made of. */
+static uint64_t vram__fsdp1_waiting(const vram__step *s) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  uint64_t all = 0, most = 0, gradients = 0;
+  uint32_t k;
+  for (k = 0; k < d->ngroup; k++) {
+    const vram__fsdp_group *g = d->group + k;
+    const uint64_t whole = g->first < g->end ? g->numel * vram__fsdp1_item(d, g) : 0;
+    all += whole + (d->mp ? whole / d->shards : 0);
+    most = whole > most ? whole : most;
+    gradients += g->frozen ? 0 : 2 * whole;
+  }
+  return (s->o->parallel->limit_all_gathers && all > 3 * most
+              ? 3 * most + (d->mp ? all / d->shards : 0)
+              : all) +
+         gradients;
+}
+
 static void vram__fsdp1_optimized(vram__step *s) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t k;
+  s->r->waiting_bytes = vram__fsdp1_waiting(s);
   s->r->gradients_bytes = 0;
   for (k = 0; k < d->ngroup && !s->o->parallel->use_orig_params; k++)
     s->r->gradients_bytes += d->group[k].grad_bytes;

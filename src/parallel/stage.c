@@ -452,7 +452,7 @@ static void vram__stage_sums(vram__pipe *p) {
     return;
   vram__memory_zero(to->owned, sizeof *to->owned);
   for (q = to->param_first; q; q = q->next) {
-    vram__owned_add(to->owned, q, vram__dims_bytes_of(q->d, q->dtype));
+    vram__owned_add(to->owned, q, vram__param_bytes(q, (vram_dtype)q->dtype));
     if (vram__op_traits(q->node) & VRAM__OP_FLAT)
       to->flat_pad = g->flat_pad;
   }

@@ -128,6 +128,8 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "ep goes with ddp over the same ranks, without tp";
   if (o->parallel->cp > 1 && !g->context)
     return "a whole graph with context parallelism (expected what vram_parallel_cut makes of it)";
+  if (o->parallel->cp > 1 && o->parallel->wrapper >= VRAM_WRAPPER_DS1)
+    return "DeepSpeed inside context_parallel is not played yet";
   if (o->parallel->cp > 1 && (o->parallel->tp > 1 || o->parallel->pp > 1 || o->parallel->ep > 1))
     return VRAM__CONTEXT_ALONE;
   if (o->parallel->cp > 1 && vram_parallel_world(o->parallel) > UINT32_MAX)

@@ -105,6 +105,7 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
   upper = vram__sum_or_overflow(upper, r->cudnn_bytes.upper);
+  upper = vram__sum_or_overflow(upper, r->waiting_bytes);
   r->context_bytes = c;
   r->nccl_bytes = vram_nccl_bytes(o);
   r->device_bytes.lower = vram__sum_or_overflow(lower, c.lower + r->nccl_bytes.lower);

@@ -5,7 +5,7 @@
 VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
-  if (dt == s->amp && x.dt == VRAM_F32 && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
+  if (dt == s->amp && x.dt == VRAM_F32 && !s->leaf.views && (vram__tensor_fn(s, x) & VRAM__LEAF) &&
       ((x.st & VRAM__LEAF) || !vram__slot_at(s, x.st)->of)) {
     vram__leaf *l = s->leaf.at + (vram__tensor_fn(s, x) & ~VRAM__LEAF);
     vram__cast *c = s->leaf.cast + (l - s->leaf.at);

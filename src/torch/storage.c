@@ -130,10 +130,14 @@ VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
 /* The storage of slot i is about to go, and another stream still uses it (record_stream): the
    allocator looks for such blocks when it is asked for the next one. */
 VRAM__FN void vram__undone_add(vram__step *s, uint32_t i) {
+  vram__undone_count(s, vram__owner_at(s, i)->bytes);
+}
+
+VRAM__FN void vram__undone_count(vram__step *s, uint64_t bytes) {
   if (s->count.undone_at != s->count.next_id)
     s->count.undone = 0;
   s->count.undone_at = s->count.next_id;
-  s->count.undone += vram__owner_at(s, i)->bytes;
+  s->count.undone += bytes;
 }
 
 /* vram__storage_free where somebody hears of it. */

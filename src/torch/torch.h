@@ -502,6 +502,7 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
                                                  uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__undone_add(vram__step *s, uint32_t slot);
+VRAM__FN void vram__undone_count(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__APART VRAM__FN void vram__storage_free_watched(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);

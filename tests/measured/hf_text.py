@@ -7,7 +7,7 @@
     hf_text.py --random N TYPE ...            N drawn configs of each model_type (TYPE:CLASS: of that class), at drawn
                                               S and batch, compared with what $VRAM writes; --print: their rows, too
 
-A text counts by its lines without comments, `model`, `rules`, `dim`, `unit` and `return`; values by the order in which they are
+A text counts by its lines without comments, `model`, `rules`, `dim`, `unit`, `tp` and `return`; values by the order in which they are
 defined, not by their names (tests/test_hf.c does the same with what vram_hf_write writes). Of a model of images and
 text it is the text of its decoder alone.
 """
@@ -41,7 +41,7 @@ def lines(text):
     names = {}
     for line in without_return(text):
         word = line.partition("#")[0].split()
-        if not word or word[0] in ("model", "rules", "dim", "unit"):
+        if not word or word[0] in ("model", "rules", "dim", "unit", "tp"):
             continue
         if word[0] not in ("drop", "output", "infer", "order", "autocast"):
             for n in word[1].split(","):
