@@ -272,6 +272,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
+  vram__memory_zero(run.gradient, ((uint64_t)g->nparam + g->ninput) * sizeof *run.gradient);
   run.input = run.gradient + g->nparam + g->ninput;
   run.tight = tight != 0;
   s->replay = &run;
