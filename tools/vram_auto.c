@@ -519,7 +519,7 @@ static int search_batch(auto_search *a, int64_t batch) {
       continue;
     like.ep = 1;
     for (like.cp = 1; like.cp <= AUTO_NODE && like.cp <= beside && !status; like.cp++)
-      for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp")) && !status; sp++)
+      for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp") ? 1 : 0) && !status; sp++)
         if (beside % like.cp == 0)
           status = group_search(a, l, &like, sp);
     like.cp = 1;
@@ -578,7 +578,7 @@ static int replay_shown(auto_search *a) {
       status = line_play(a, x, 1);
     if (could && x->verdict == AUTO_NO) {
       count_verdicts(a);
-      i = a->open + a->fits ? i : 0;
+      i = (a->open + a->fits) ? i : 0;
     } else
       i++;
   }

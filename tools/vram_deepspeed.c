@@ -232,7 +232,7 @@ static int batch_read(const config *c) {
   for (i = 0; i < j->ndims && j->dims[i].name; i++)
     ;
   if (i == j->ndims && micro) {
-    char text[16];
+    char text[24];
     snprintf(text, sizeof text, "%" PRIu64, micro);
     return job_option(j, "--batch", text) ? FITS : USAGE;
   }

@@ -55,7 +55,7 @@
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
   "                        PyTorch and DeepSpeed name them\n"                                      \
   "  --deepspeed FILE      the same as a ds_config.json has it, on --devices N:\n"                 \
-  "                        the stage and its options, batch, accumulation, optimizer\n"            \
+  "                        the stage, its options, batch, accumulation, optimizer\n"               \
   "  --devices N           of the world that --parallel has to have\n"                             \
   "  --rank R|all          which rank (default: 0; fit and plan: the fullest), or\n"               \
   "                        all of them, equal ones once\n"                                         \

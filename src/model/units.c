@@ -121,11 +121,13 @@ static vram__span vram__tp_next(const char **at, const char *end, char blank) {
 /* replicate, or the axis that is cut. */
 static int vram__tp_layout(vram__span value, int8_t *to) {
   const int minus = value.len == 2 && *value.text == '-';
-  const char digit = value.len == (minus ? 2u : 1u) ? value.text[minus] : '?';
+  char digit = '?';
   if (vram__text_is(value.text, value.len, "replicate")) {
     *to = VRAM__LAYOUT_REPLICATE;
     return 1;
   }
+  if (value.len == (minus ? 2u : 1u))
+    digit = value.text[minus];
   if (digit < '0' || digit > '0' + VRAM_MAX_AXES - !minus || (minus && digit == '0'))
     return 0;
   *to = (int8_t)(minus ? '0' - digit : digit - '0');

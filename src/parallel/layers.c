@@ -224,21 +224,25 @@ static vram__layer_count vram__layer_now(const vram__step *s) {
 }
 
 /* All of them are counts of 64 bits, without padding between. */
-#define VRAM__LAYER_COUNTS (sizeof(vram__layer_count) / sizeof(uint64_t))
+enum { VRAM__LAYER_COUNTS = sizeof(vram__layer_count) / sizeof(uint64_t) };
 
 static vram__layer_count vram__layer_less(const vram__layer_count *a, const vram__layer_count *b) {
-  vram__layer_count c = *a;
-  uint64_t *to = &c.requested;
-  const uint64_t *from = &b->requested;
+  vram__layer_count c;
+  uint64_t of[VRAM__LAYER_COUNTS], less[VRAM__LAYER_COUNTS];
   uint32_t i;
+  memcpy(of, a, sizeof of);
+  memcpy(less, b, sizeof less);
   for (i = 0; i < VRAM__LAYER_COUNTS; i++)
-    to[i] -= from[i];
+    of[i] -= less[i];
+  memcpy(&c, of, sizeof c);
   return c;
 }
 
 static int vram__layer_counts_same(const vram__layer_count *a, const vram__layer_count *b) {
-  const uint64_t *x = &a->requested, *z = &b->requested;
+  uint64_t x[VRAM__LAYER_COUNTS], z[VRAM__LAYER_COUNTS];
   uint32_t i;
+  memcpy(x, a, sizeof x);
+  memcpy(z, b, sizeof z);
   for (i = 0; i < VRAM__LAYER_COUNTS && x[i] == z[i]; i++)
     ;
   return i == VRAM__LAYER_COUNTS;

@@ -17,7 +17,7 @@ enum {
   VRAM__PART_BRIEF,    /* what a library has while it runs */
   VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
   VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
-                          depends on what it has done before, and is played by whoever plays the part */
+                          depends on what it did before, and whoever plays the part plays it */
 };
 
 typedef struct vram__part_event {
