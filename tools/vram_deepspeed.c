@@ -283,6 +283,18 @@ static int optimizer_read(const config *c) {
   return job_option(j, "--train", name) ? FITS : USAGE;
 }
 
+/* An option that the file does not have, and that is another one by default here. */
+static int default_add(const config *c, const char *option) {
+  char *const to = c->j->made_spec;
+  const size_t n = strlen(to), cap = sizeof c->j->made_spec;
+  if (n + strlen(option) >= cap) {
+    cmd_say("%s: too many options", c->path);
+    return USAGE;
+  }
+  snprintf(to + n, cap - n, "%s", option);
+  return FITS;
+}
+
 static int config_read(const config *c) {
   const vram_file_value *v, *pin[2];
   vram_error err;
@@ -293,12 +305,14 @@ static int config_read(const config *c) {
   if (status)
     return status;
   if (!value_of(c, "bf16.enabled") && !value_of(c, "bfloat16.enabled"))
-    strcat(c->j->made_spec, ",bf16=0"); /* word_add leaves room */
+    status = default_add(c, ",bf16=0");
   pin[0] = value_of(c, ZERO "offload_optimizer.pin_memory");
   pin[1] = value_of(c, ZERO "offload_param.pin_memory");
   if (!(pin[0] && pin[0]->number.u) && !(pin[1] && pin[1]->number.u) &&
       (value_of(c, ZERO "offload_optimizer.device") || value_of(c, ZERO "offload_param.device")))
-    strcat(c->j->made_spec, ",pin_memory=0");
+    status |= default_add(c, ",pin_memory=0");
+  if (status)
+    return USAGE;
   if (vram_parallel_parse(c->j->made_spec, &c->j->parallel, &err)) {
     cmd_say("%s: %s", c->path, err.text);
     return USAGE;

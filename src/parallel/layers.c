@@ -227,22 +227,19 @@ static vram__layer_count vram__layer_now(const vram__step *s) {
 enum { VRAM__LAYER_COUNTS = sizeof(vram__layer_count) / sizeof(uint64_t) };
 
 static vram__layer_count vram__layer_less(const vram__layer_count *a, const vram__layer_count *b) {
-  vram__layer_count c;
-  uint64_t of[VRAM__LAYER_COUNTS], less[VRAM__LAYER_COUNTS];
+  vram__layer_count c = *a;
+  uint64_t *const of = (uint64_t *)(void *)&c;
+  const uint64_t *const less = (const uint64_t *)(const void *)b;
   uint32_t i;
-  memcpy(of, a, sizeof of);
-  memcpy(less, b, sizeof less);
   for (i = 0; i < VRAM__LAYER_COUNTS; i++)
     of[i] -= less[i];
-  memcpy(&c, of, sizeof c);
   return c;
 }
 
 static int vram__layer_counts_same(const vram__layer_count *a, const vram__layer_count *b) {
-  uint64_t x[VRAM__LAYER_COUNTS], z[VRAM__LAYER_COUNTS];
+  const uint64_t *const x = (const uint64_t *)(const void *)a;
+  const uint64_t *const z = (const uint64_t *)(const void *)b;
   uint32_t i;
-  memcpy(x, a, sizeof x);
-  memcpy(z, b, sizeof z);
   for (i = 0; i < VRAM__LAYER_COUNTS && x[i] == z[i]; i++)
     ;
   return i == VRAM__LAYER_COUNTS;
