@@ -556,7 +556,8 @@ uint32_t auto_shown(const auto_search *a) {
 
 static void count_verdicts(auto_search *a) {
   uint32_t i;
-  qsort(a->line, a->count, sizeof *a->line, by_cost);
+  if (a->count)
+    qsort(a->line, a->count, sizeof *a->line, by_cost);
   a->no = a->open = a->fits = 0;
   for (i = 0; i < a->count; i++) {
     a->no += a->line[i].verdict == AUTO_NO;

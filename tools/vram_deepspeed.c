@@ -55,8 +55,8 @@ static const char *const no_bytes_below[] = {
     "comms_logger.",
     "monitor_config.",
     "activation_checkpointing.", /* of deepspeed.checkpointing alone */
-    ZERO "offload_optimizer.",
-    ZERO "offload_param."};
+    "zero_optimization.offload_optimizer.",
+    "zero_optimization.offload_param."};
 
 /* What would take other bytes, and is not played: with the value that asks for nothing. */
 static const struct {
