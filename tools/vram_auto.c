@@ -86,12 +86,13 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
 
 /* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
    stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). Of tensor
-   parallelism's DTensors DistributedDataParallel wants none. */
+   parallelism's DTensors DistributedDataParallel wants none. Ranks that share a sequence have
+   gradients of their own, which a wrapper adds up, of one rank, too. */
 static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t ranks,
                             char (*to)[AUTO_WAY]) {
   const char *const stays = has_option(a, "reshard") ? NULL : ",reshard=0";
   uint32_t n = 0, i;
-  if (ranks == 1) {
+  if (ranks == 1 && x->cp == 1) {
     **to = 0;
     return 1;
   }
@@ -101,7 +102,7 @@ static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t r
     return n;
   if (x->tp == 1)
     snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
-  for (i = ranks; i > 1; i--)
+  for (i = ranks; i > 1 || i == ranks; i--)
     if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
       char way[32];
       if (i == ranks)

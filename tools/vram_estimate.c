@@ -9,6 +9,7 @@ cmd_text help_estimate = {
     "vram estimate MODEL [options]     bytes of one step\n"
     "\n",
     HELP_STEP,
+    HELP_DEVICES,
     HELP_MODEL,
     HELP_PIPELINE,
     "output\n"

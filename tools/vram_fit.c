@@ -39,7 +39,9 @@ cmd_text help_fit = {
     "The answer and the next size, which does not fit, were both played.\n"
     "A GGUF file fits if each device has its buffers of llama.cpp in the budget.\n"
     "\n",
-    HELP_STEP, HELP_MODEL,
+    HELP_STEP,
+    HELP_DEVICES,
+    HELP_MODEL,
     "output\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"

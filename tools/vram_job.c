@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-static const char help_step[] = HELP_STEP;
+static const char *const help_step[] = {HELP_STEP, HELP_DEVICES, NULL};
 
 static int is_command(const job *j, const char *name) { return !strcmp(j->command, name); }
 

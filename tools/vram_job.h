@@ -48,7 +48,8 @@
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
   "                        a generation: the prompt, then one token a step\n"                      \
-  "                        (a text with caches, or a config.json of transformers)\n"               \
+  "                        (a text with caches, or a config.json of transformers)\n"
+#define HELP_DEVICES                                                                               \
   "many devices\n"                                                                                 \
   "  --parallel NAME=RANKS[,OPTION=VALUE...][+...]\n"                                              \
   "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                 \

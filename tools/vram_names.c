@@ -135,28 +135,30 @@ void cmd_help(const char *const *help, FILE *to) {
     fputs(*help++, to);
 }
 
-int cmd_unknown_option(const char *a, const char *name, const char *also, const char *without) {
+int cmd_unknown_option(const char *a, const char *name, const char *const *also,
+                       const char *without) {
   const cmd_entry *c = cmd_table;
   char word[WORD], best[WORD] = "", expected[2 * WORD];
   const char *const *part;
   size_t least;
+  int k;
   while (c->name && strcmp(c->name, name))
     c++;
-  part = c->help;
   snprintf(word, sizeof word, "%.*s", (int)strcspn(a, "="), a); /* --batch=8 */
   least = strlen(word) > 4 ? too_far(word + 2) : 0;             /* of --x nothing is meant */
-  for (; part; part = *part ? part + 1 : NULL) {
-    const char *at = *part ? *part : also;
-    cmd_option o;
-    while (at && cmd_next_option(&at, &o)) {
-      char known[WORD];
-      snprintf(known, sizeof known, "%.*s", (int)o.name_len, o.name);
-      if (distance(word + 2, known + 2) < least && !cmd_in(known, without)) {
-        least = distance(word + 2, known + 2);
-        snprintf(best, sizeof best, "%s", known);
+  for (k = 0; k < 2; k++)
+    for (part = k ? also : c->help; part && *part; part++) {
+      const char *at = *part;
+      cmd_option o;
+      while (cmd_next_option(&at, &o)) {
+        char known[WORD];
+        snprintf(known, sizeof known, "%.*s", (int)o.name_len, o.name);
+        if (distance(word + 2, known + 2) < least && !cmd_in(known, without)) {
+          least = distance(word + 2, known + 2);
+          snprintf(best, sizeof best, "%s", known);
+        }
       }
     }
-  }
   snprintf(expected, sizeof expected, "%s%svram %s -h", best, *best ? "? " : "", name);
   return cmd_bad("unknown option", a, expected), 0;
 }
