@@ -139,8 +139,8 @@ typedef struct cmd_option {        /* in a help text: "  --amp bf16|fp16       w
 int cmd_next_option(const char **at, cmd_option *o);
 /* The option a of a command's help; 0: it has none. */
 int cmd_find_option(const char *const *help, const char *a, cmd_option *o);
-/* Prints the error: a, and the nearest option of the command's help or of the texts `also` (or NULL)
-   that is not in the list `without`. Returns 0. */
+/* Prints the error: a, and the nearest option of the command's help or of the texts `also` (or
+   NULL) that is not in the list `without`. Returns 0. */
 int cmd_unknown_option(const char *a, const char *name, const char *const *also,
                        const char *without);
 
