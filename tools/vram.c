@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
   if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
     cmd_bold = "\033[1m", cmd_dim = "\033[2m", cmd_plain = "\033[0m";
   status = run(argc, argv);
-  errno = 0;
+  if (!ferror(stdout)) /* else it says why that write failed */
+    errno = 0;
   if (fflush(stdout) || ferror(stdout))
     return cmd_cannot("write", "standard output", OTHER);
   return status;

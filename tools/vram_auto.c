@@ -102,7 +102,7 @@ static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t r
     return n;
   if (x->tp == 1)
     snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
-  for (i = ranks; i > 1 || i == ranks; i--)
+  for (i = ranks; i && (i > 1 || i == ranks); i--)
     if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
       char way[32];
       if (i == ranks)
