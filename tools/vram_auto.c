@@ -84,6 +84,19 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
   return 1;
 }
 
+/* One way with parameters that are gathered, and the same where they stay. */
+static uint32_t gathered_add(char (*to)[AUTO_WAY], uint32_t n, const char *name, uint32_t first,
+                             uint32_t second, const char *stays) {
+  char way[32];
+  if (n + 2 > AUTO_WRAPPERS)
+    return n;
+  snprintf(way, sizeof way, second ? "%s%" PRIu32 "x%" PRIu32 : "%s%" PRIu32, name, first, second);
+  snprintf(to[n++], sizeof *to, "%s", way);
+  if (stays)
+    snprintf(to[n++], sizeof *to, "%s%s", way, stays);
+  return n;
+}
+
 /* Ways to wrap so many ranks, as words of --parallel; how many. Parameters that are gathered may
    stay so up to backward (reshard_after_forward=False: what ZeRO's second stage shards). Of tensor
    parallelism's DTensors DistributedDataParallel wants none. Ranks that share a sequence have
@@ -102,17 +115,10 @@ static uint32_t wrappers_of(const auto_search *a, const auto_line *x, uint32_t r
     return n;
   if (x->tp == 1)
     snprintf(to[n++], sizeof *to, "zero1=%" PRIu32, ranks);
-  for (i = ranks; i && (i > 1 || i == ranks); i--)
-    if (ranks % i == 0 && n + 2 <= AUTO_WRAPPERS) {
-      char way[32];
-      if (i == ranks)
-        snprintf(way, sizeof way, "fsdp2=%" PRIu32, ranks);
-      else
-        snprintf(way, sizeof way, "hsdp=%" PRIu32 "x%" PRIu32, ranks / i, i);
-      snprintf(to[n++], sizeof *to, "%s", way);
-      if (stays)
-        snprintf(to[n++], sizeof *to, "%s%s", way, stays);
-    }
+  n = gathered_add(to, n, "fsdp2=", ranks, 0, stays);
+  for (i = ranks - 1; i > 1; i--)
+    if (ranks % i == 0)
+      n = gathered_add(to, n, "hsdp=", ranks / i, i, stays);
   return n;
 }
 

@@ -305,13 +305,13 @@ static uint32_t vram__layer_leaf_number(const vram__layers *y, const uint32_t *o
    have; what they handed on of nodes before them stays what it is. */
 static void vram__layers_move(vram__step *s) {
   const vram__layers *y = s->layers;
-  const uint32_t far = y->shift_values * y->left, room = 2 * y->shift_values;
+  const uint32_t shift = y->shift_values * y->left, room = 2 * y->shift_values;
   uint32_t from, none, i;
   vram__layer_numbers(y->edge[0], y->edge[1], &from, &none);
   for (i = from + room; i-- > from;) {
     const uint32_t at = s->name_of[i];
-    s->name_of[i + far] = at - from < room ? at + far : at;
-    s->variable[i + far] = s->variable[i];
+    s->name_of[i + shift] = at - from < room ? at + shift : at;
+    s->variable[i + shift] = s->variable[i];
     s->variable[i].refs = 0;
   }
 }
@@ -337,9 +337,9 @@ static int vram__layers_leaves(vram__step *s) {
   if (vram__layer_leaves(s, y->edge[3], y->edge[4], y->leaf_last, n) != n)
     return 0;
   for (k = 0; k < n; k++) {
-    const uint32_t far = y->leaf_last[k] - y->leaf[k];
-    y->leaf_shift[k] = far / (y->left + 1);
-    if (y->leaf_last[k] < y->leaf[k] || far % (y->left + 1))
+    const uint32_t between = y->leaf_last[k] - y->leaf[k];
+    y->leaf_shift[k] = between / (y->left + 1);
+    if (y->leaf_last[k] < y->leaf[k] || between % (y->left + 1))
       return 0;
   }
   return 1;

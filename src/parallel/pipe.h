@@ -28,7 +28,8 @@ typedef struct vram__part_event {
   uint8_t kind;
   uint8_t cat; /* of a gradient: its dtype */
   uint8_t stream;
-  uint8_t kept; /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
+  uint8_t kept;    /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
+  uint32_t unused; /* a whole number of 8 bytes everywhere: each is taken behind the last one */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
