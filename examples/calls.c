@@ -1,5 +1,5 @@
 /* cc -o calls examples/calls.c && ./calls
-   largest batch in 16 GiB: 4164 (17177214976 bytes)
+   largest batch in 16 GiB: 4130 (17177214976 bytes)
 
    A model built by calls: how large may the batch be on a device? The answer is tried, not guessed.
  */

@@ -1,5 +1,5 @@
 /* cc -o solve examples/solve.c && ./solve
-   hidden layers in 16 GiB: 32 (16751493120 bytes), 33 do not fit (17256906752 bytes)
+   hidden layers in 16 GiB: 32 (16885710848 bytes), 33 do not fit (17391124480 bytes)
 
    The largest model that fits: the depth of a network is a dim of its text, and vram_solve() looks
    for the largest value. What it says is tried, and so is the next value, which does not fit. */
