@@ -44,9 +44,9 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 # the library is made from its parts: edit those; several makes at a time may find it older
 vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
 	$(SAY) "  $@"
-	@sh src/pack.sh >$@.$$$$ && mv $@.$$$$ $@
+	@mkdir -p build; sh src/pack.sh >build/$(@F).$$$$ && mv build/$(@F).$$$$ $@
 src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
-	@sh src/pack.sh ops >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@.$$$$ $@; fi
+	@mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh ops >$$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))

@@ -343,15 +343,6 @@ static void vram__draft_send(vram__draft_pen *p, const char *s, uint32_t n) {
     p->failed = p->sink->write(p->sink->user, s, n);
 }
 
-static uint64_t vram__draft_divisor(uint64_t a, uint64_t b) {
-  while (b) {
-    const uint64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* 64*N, N*S, 3*H/2: the number as a product, of the dims whose doubling doubles it. */
 static void vram__draft_product(const vram__draft *d, vram__draft_pen *p, int64_t v,
                                 uint32_t power) {
@@ -360,7 +351,7 @@ static void vram__draft_product(const vram__draft *d, vram__draft_pen *p, int64_
   uint64_t over = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, under = 1;
   for (i = 0; i < d->ndim; i++)
     for (k = 0; k < (power >> 4 * i & 15); k++) {
-      const uint64_t size = (uint64_t)d->dim[i].value, common = vram__draft_divisor(over, size);
+      const uint64_t size = (uint64_t)d->dim[i].value, common = vram__gcd(over, size);
       over /= common;
       under = vram__product_or_overflow(under, size / common);
     }

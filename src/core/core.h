@@ -159,6 +159,16 @@ static inline uint64_t vram__round_up_u64(uint64_t a, uint64_t b) {
   return vram__div_up_u64(a, b) * b;
 }
 
+/* The greatest number that divides both. */
+static inline uint64_t vram__gcd(uint64_t a, uint64_t b) {
+  while (b) {
+    const uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
 static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
   x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);

@@ -179,15 +179,6 @@ static void vram__context_group(const vram_dims *x, const vram_dims *y, uint32_t
     b *= y->v[(*k)++];
 }
 
-static int64_t vram__context_common(int64_t a, int64_t b) {
-  while (b) {
-    const int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* The sizes v of a view. */
 static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t *v,
                                  uint32_t count) {
@@ -195,7 +186,7 @@ static int vram__context_reshape(vram__rank_cut *c, const vram_node *n, int64_t 
   const vram__rank_value *from = c->value + n->in[0]->index;
   const uint32_t cut = from->cut - 1u;
   const int64_t whole = x->v[cut], local = from->own->d->v[cut];
-  const int64_t common = vram__context_common(whole, local);
+  const int64_t common = (int64_t)vram__gcd((uint64_t)whole, (uint64_t)local);
   uint32_t i = 0, k = 0, first = 0, at;
   while (i <= cut) {
     first = k;

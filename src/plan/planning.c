@@ -13,15 +13,6 @@ VRAM__FN uint64_t vram__table_row(const vram__planning *p, uint32_t s, uint32_t 
   return (uint64_t)s * (2 * (uint64_t)p->n + 1 - s) / 2 + (t - s);
 }
 
-static uint64_t vram__gcd(uint64_t a, uint64_t b) {
-  while (b) {
-    const uint64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
 static uint64_t vram__planning_up(uint64_t bytes, uint64_t unit) {
   return bytes / unit + (bytes % unit != 0);
 }

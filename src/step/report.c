@@ -91,10 +91,11 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, const vram_step_options
   const uint64_t lower = (least + segment - 1) / segment * segment;
   const uint64_t whole = (most + segment - 1) / segment * segment;
   uint64_t upper = whole + whole / 2 + 16 * segment;
+  const uint64_t handles = vram__report_blas_handles(r, o);
   vram_bounds c = vram_context_bytes(o, r->runs_cudnn);
   uint32_t i;
-  c.expected += vram__report_blas_handles(r, o);
-  c.upper += vram__report_blas_handles(r, o);
+  c.expected += handles;
+  c.upper += handles;
   r->peak_reserved_bytes = lower;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
