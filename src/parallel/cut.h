@@ -62,6 +62,7 @@ VRAM__FN int vram__rank_module_output(vram__rank_cut *c, const vram_node *n);
 /* cut_node.c */
 VRAM__FN int64_t vram__rank_part(int64_t whole, int64_t ranks, int64_t rank);
 VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char *what);
+VRAM__FN void vram__rank_keys_none(vram__rank_cut *c);
 VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n);
 VRAM__FN void vram__rank_key_set(vram__rank_cut *c, uint32_t key, int64_t to);
 VRAM__FN void vram__rank_key_drop(vram__rank_cut *c, uint32_t key);

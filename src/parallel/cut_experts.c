@@ -62,8 +62,7 @@ static vram_value *vram__rank_swap(vram__rank_cut *c, const vram_node *n, vram_v
   y = vram__rank_collective(c, n, VRAM_OP_view, x, ".view");
   if (!y)
     return NULL;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   vram__rank_key_set(c, VRAM__KEY_dim0, 0);
   vram__rank_key_set(c, VRAM__KEY_dim1, 1);
   y = vram__rank_collective(c, n, VRAM_OP_transpose, y->out, ".transpose");
@@ -86,10 +85,7 @@ static int vram__rank_rows_come(vram__rank_cut *c, const vram_node *n) {
     return 0;
   if (d->v[0] % c->ranks || own->d->ndim != 2 || own->d->v[0] != d->v[0] * d->v[1])
     return vram__rank_refuse(c, n, "experts that the ranks do not divide, or rows in another form");
-  c->keys.words = c->words;
-  c->keys.room = 1000;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   y = vram__rank_collective(c, n, VRAM_OP_all_to_all, own, ".all_to_all");
   if (!y)
     return 0;
@@ -114,8 +110,7 @@ static int vram__rank_rows_go(vram__rank_cut *c, const vram_node *n) {
   vram_node *all;
   if (!y)
     return 0;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   all = vram__rank_collective(c, n, VRAM_OP_all_to_all, y, ".all_to_all");
   if (!all || !vram__node_lifetime(c->g, VRAM__OP_drop, &x->own, 1))
     return 0;

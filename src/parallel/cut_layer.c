@@ -14,9 +14,7 @@ static int vram__rank_reduce(vram__rank_cut *c, const vram_node *n, vram_value *
                              uint32_t axis) {
   vram__rank_value *v = c->value + n->out[0].index;
   vram_node *y;
-  vram__rank_keys(c, n);
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   if (axis > partial->d->ndim)
     return vram__rank_refuse(c, n, "output_layouts is an axis that the result does not have");
   if (axis == partial->d->ndim) {
@@ -64,10 +62,7 @@ static vram_value *vram__rank_whole(vram__rank_cut *c, const vram_node *n, const
   if (!own || (v->whole && module.text && v->whole_of.text && v->whole_of.len == module.len &&
                vram__text_equal(v->whole_of.text, module.text, module.len)))
     return own ? v->whole : NULL;
-  c->keys.words = c->words;
-  c->keys.room = 1000;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   if (v->cut) {
     vram__rank_key_set(c, VRAM__KEY_dim, v->cut - 1);
     if (x->d->v[v->cut - 1] % c->ranks)
@@ -191,9 +186,7 @@ static vram_value *vram__rank_split(vram__rank_cut *c, const vram_node *n, const
     vram__rank_refuse(c, n, "features that the ranks do not divide");
     return NULL;
   }
-  vram__rank_keys(c, n);
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
   vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(x->d->v[a], c->ranks, c->rank));
   c->name = vram__node_label(n);
@@ -242,8 +235,7 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
     return 1;
   if (to != a + 1)
     return vram__rank_refuse(c, n, "a layer cut by columns gives columns or all of its result");
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
   if (n->out[0].d->v[a] % c->ranks)
     vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);

@@ -25,6 +25,14 @@ VRAM__FN int vram__rank_refuse(vram__rank_cut *c, const vram_node *n, const char
   return 0;
 }
 
+/* No keys: those of a node that is made. */
+VRAM__FN void vram__rank_keys_none(vram__rank_cut *c) {
+  c->keys.words = c->words;
+  c->keys.room = 1000;
+  c->keys.count = 0;
+  c->words[0] = 0;
+}
+
 /* The keys of a node of the whole graph, to be changed. */
 VRAM__FN void vram__rank_keys(vram__rank_cut *c, const vram_node *n) {
   uint32_t k = 0, i;
@@ -373,10 +381,7 @@ static vram_value *vram__rank_from_local(vram__rank_cut *c, const vram_node *n,
   own = vram__rank_own(c, n, x);
   if (!own)
     return NULL;
-  c->keys.words = c->words;
-  c->keys.room = 1000;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   c->name = module;
   y = vram__rank_collective(c, n, VRAM_OP_from_local, own, ".from_local");
   v->local = y ? y->out : NULL;

@@ -30,10 +30,7 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
     return own != NULL;
   if (axis > n->out[0].d->ndim || (v->cut && axis < n->out[0].d->ndim))
     return vram__rank_refuse(c, n, "a value that goes from one axis to another");
-  c->keys.words = c->words;
-  c->keys.room = 1000;
-  c->keys.count = 0;
-  c->words[0] = 0;
+  vram__rank_keys_none(c);
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)(v->cut ? from : axis));
   if (!v->cut)
     vram__rank_key_set(c, VRAM__KEY_length, vram__rank_part(size, c->ranks, c->rank));

@@ -99,7 +99,7 @@ static vram__span vram__plan_module(const vram__tp_word *w, vram__span name, int
   return vram__span_of(name.text, name.text);
 }
 
-/* The word that says something of a module around the node with one of two styles; NULL: none. */
+/* The word that says something of a module around the node with this style; NULL: none. */
 VRAM__FN const vram__tp_word *vram__plan_around(const vram__rank_cut *c, const vram_node *n,
                                                 uint32_t style, vram__span *module) {
   const vram__tp_word *w;

@@ -95,6 +95,11 @@ VRAM__FN void vram__ds3_backward_began(vram__step *s, const vram_node *n);
 VRAM__FN void vram__ds3_post_backward(vram__step *s, const vram_node *n);
 VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after);
 VRAM__FN void vram__ds3_release(vram__step *s, uint32_t k);
+/* A parameter's own line, which stands for a module of such lines. */
+static inline int vram__ds3_is_line(const vram_node *n) {
+  return (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+}
+
 VRAM__FN void vram__ds3_reset(vram__step *s);
 VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n);
 VRAM__FN void vram__ds3_node_end(vram__step *s, const vram_node *n);

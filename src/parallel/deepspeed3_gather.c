@@ -6,7 +6,7 @@
    VRAM__DS_NONE: none. */
 VRAM__FN uint32_t vram__ds3_next(const vram__ds3 *d, const vram_node *n, uint32_t after) {
   uint32_t best = VRAM__DS_NONE, i;
-  if (vram__op_traits(n) & VRAM__OP_PARAM) { /* it stands for a module of such lines */
+  if (vram__ds3_is_line(n)) { /* it stands for a module of such lines */
     best = d->by_index[n->param[0]->index];
     while (best < after)
       best = d->at[best].next;
@@ -39,7 +39,7 @@ static uint32_t vram__ds3_modules_between(const vram_node *n, const vram_node *l
       same = i;
   for (i = same ? same + 1 : 0; i + 1 < a.len; i++)
     count += a.text[i] == '.' && !vram__digit(a.text[i + 1]);
-  if (vram__op_traits(n) & VRAM__OP_PARAM)
+  if (vram__ds3_is_line(n))
     count -= count != 0;
   return count;
 }
@@ -198,7 +198,7 @@ static void vram__ds3_note_call(vram__step *s, const vram_node *n, uint32_t befo
 /* fetch_sub_module of n, and of the modules without parameters before it */
 VRAM__FN void vram__ds3_fetch(vram__step *s, const vram_node *n) {
   vram__ds3 *d = vram__ds3_of(s);
-  const int line = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
+  const int line = vram__ds3_is_line(n);
   uint32_t before = vram__ds3_modules_between(n, d->last), k, count = 0, fresh = 0, step = 0;
   d->last = n;
   vram__ds3_note_call(s, n, before);
@@ -300,8 +300,7 @@ VRAM__FN void vram__ds3_reset(vram__step *s) {
 
 /* A node that is a module with parameters of its own. */
 static int vram__ds3_is_module(const vram__ds3 *d, const vram_node *n) {
-  return n->nparam && !(vram__op_traits(n) & VRAM__OP_PARAM) &&
-         vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
+  return n->nparam && !vram__ds3_is_line(n) && vram__ds3_next(d, n, 0) != VRAM__DS_NONE;
 }
 
 VRAM__FN void vram__ds3_node_begin(vram__step *s, const vram_node *n) {

@@ -20,10 +20,6 @@ static int vram__ds3_is_inside(const vram_node *n, const vram_node *line) {
   return r == line->round && own.len > name.len && vram__text_equal(own.text, name.text, name.len);
 }
 
-static int vram__ds3_is_line(const vram_node *n) {
-  return (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
-}
-
 /* A parameter's line belongs to a module that is there, or to a new one. */
 static void vram__ds3_take_line(vram__ds3 *d, uint32_t *tail, uint32_t k) {
   const vram_node *line = d->ds.param[k].p->node;

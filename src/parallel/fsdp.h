@@ -15,7 +15,7 @@ enum { VRAM__FSDP_IDLE, VRAM__FSDP_FORWARD, VRAM__FSDP_PRE_BACKWARD, VRAM__FSDP_
 #define VRAM__FSDP_NONE UINT32_MAX
 
 /* What the wrapper does around units: of a stage of a pipeline it is told, and done by whoever
-   plays the part (parts.c). */
+   plays the part (micro.c). */
 enum {
   VRAM__UNIT_FORWARD,      /* FSDPState._pre_forward, */
   VRAM__UNIT_FORWARD_END,  /* _post_forward, */

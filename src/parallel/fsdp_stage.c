@@ -39,6 +39,3 @@ VRAM__FN void vram__fsdp_stage_reduce(vram__step *s) {
     d->group[k].training = VRAM__FSDP_IDLE;
   }
 }
-
-/* WAIT_REDUCE_GRAD */
-VRAM__FN void vram__fsdp_stage_end(vram__step *s) { vram__fsdp_end(s); }

@@ -130,8 +130,8 @@ static int vram__layers_ranges(const vram__layers *y, const vram_step_options *o
 
 static int vram__layers_known(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
-  if (!o->layers_once || !o->train || o->replay || o->event || o->nodes || o->amp == VRAM_F16 ||
-      o->last_batch || o->evaluation || o->dry_run || o->checkpoint_segments > 1 || o->reentrant ||
+  if (!o->train || o->replay || o->event || o->nodes || o->amp == VRAM_F16 || o->last_batch ||
+      o->evaluation || o->dry_run || o->checkpoint_segments > 1 || o->reentrant ||
       o->optimizer_in_backward || o->ema || o->cudnn == VRAM_CUDNN_BENCHMARK)
     return 0;
   if (g->ncheckpoint || g->nkept || g->nmade || g->ncache || g->nbackward || g->nzero_grad ||
@@ -152,6 +152,7 @@ VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_
   const vram_words units = {NULL, 0};
   const vram_node *n = g->first, *last[3] = {NULL, NULL, NULL};
   vram__layers of, best;
+  uint32_t nodes = 0, values = 0, params = 0; /* shifts of the run */
   int ended = 0;
   vram__memory_zero(&of, sizeof of);
   vram__memory_zero(&best, sizeof best);
@@ -174,11 +175,11 @@ VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_
         continue;
       /* the layers that end here and before */
       if (vram__layers_alike(&of, last[0], last[1], last[2]) &&
-          (of.count == 4 || (of.shift_nodes == of.run_nodes && of.shift_values == of.run_values &&
-                             of.shift_params == of.run_params))) {
-        of.run_nodes = of.shift_nodes;
-        of.run_values = of.shift_values;
-        of.run_params = of.shift_params;
+          (of.count == 4 ||
+           (of.shift_nodes == nodes && of.shift_values == values && of.shift_params == params))) {
+        nodes = of.shift_nodes;
+        values = of.shift_values;
+        params = of.shift_params;
         of.edge[3] = last[0];
         of.edge[4] = last[1];
         of.edge[5] = last[2];
@@ -191,9 +192,6 @@ VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_
     of.edge[0] = last[2];
   }
   *y = best;
-  y->shift_nodes = y->run_nodes;
-  y->shift_values = y->run_values;
-  y->shift_params = y->run_params;
   if (y->count < 2 * VRAM__LAYERS_PLAYED + 2)
     return 0;
   y->left = y->count - 2 * VRAM__LAYERS_PLAYED;
@@ -347,7 +345,7 @@ static int vram__layers_leaves(vram__step *s) {
 
 /* Node n is about to run; gives the one that runs in its place: n, or that behind the layers that
    are not played. */
-VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n) {
+VRAM__APART VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n) {
   vram__layers *y = s->layers;
   vram__layer_count now, one, two;
   if (y->seen >= VRAM__LAYERS_PLAYED || n != y->edge[y->seen] || s->phase != VRAM_PHASE_FORWARD)
@@ -493,7 +491,7 @@ static void vram__layers_jump_back(vram__step *s, const vram__layer_count *each)
 }
 
 /* A record of node n is about to run backward. */
-VRAM__FN void vram__layers_backward(vram__step *s, const vram_node *n) {
+VRAM__APART VRAM__FN void vram__layers_backward(vram__step *s, const vram_node *n) {
   vram__layers *y = s->layers;
   vram__layer_count now, one, two;
   while (y->jumped && y->back < VRAM__LAYERS_PLAYED && !s->failed &&

@@ -194,17 +194,20 @@ static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32
   return part;
 }
 
+static int vram__pipe_is_ddp(const vram__pipe_run *r) {
+  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
+}
+
 /* One that makes gradients: the last of a stage is reduced. */
 static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                                 uint32_t which) {
   const vram__played *part;
   const int last = r->done[k] + 1 == r->p->microbatches;
-  const int ddp = r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
-  if (ddp && last)
+  if (vram__pipe_is_ddp(r) && last)
     vram__ddp_last_backward(r->s);
   part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
   r->done[k]++;
-  if (ddp && last)
+  if (vram__pipe_is_ddp(r) && last)
     VRAM__WRAPPER_DO(r->s, backward_end);
   return part;
 }
@@ -259,7 +262,7 @@ VRAM__FN void vram__pipe_flow(vram__pipe_run *r, uint32_t k, uint32_t kind) {
     vram__fsdp_stage_reduce(r->s);
     r->flow[k] |= VRAM__FLOW_REDUCED;
   } else if (kind == VRAM_STAGE_WAIT_REDUCE_GRAD)
-    vram__fsdp_stage_end(r->s);
+    vram__fsdp_end(r->s);
   else if (!(r->flow[k] & VRAM__FLOW_REDUCED))
     vram__fsdp_stage_reshard(r->s);
   vram__staged_at(r->s, 0);
@@ -407,13 +410,9 @@ VRAM__FN void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->p->microbatches - 1);
 }
 
-static int vram__pipe_keeps_sent(const vram__pipe_run *r) {
-  return r->s->wrapper && r->p->parallel->wrapper != VRAM_WRAPPER_FSDP2;
-}
-
 /* release_fwd_send_outputs: DistributedDataParallel keeps them. */
 VRAM__FN void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !vram__pipe_keeps_sent(r))
+  if (!stage->is_last && !vram__pipe_is_ddp(r))
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }

@@ -52,7 +52,6 @@ VRAM__FN void vram__fsdp_stage_unshard(vram__step *s);
 VRAM__FN void vram__fsdp_stage_wait(vram__step *s);
 VRAM__FN void vram__fsdp_stage_reshard(vram__step *s);
 VRAM__FN void vram__fsdp_stage_reduce(vram__step *s);
-VRAM__FN void vram__fsdp_stage_end(vram__step *s);
 
 /* fsdp_make.c */
 VRAM__FN void vram__fsdp_wrapper(vram__wrapper *w);

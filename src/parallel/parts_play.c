@@ -70,8 +70,6 @@ static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_inc
     }
 }
 
-enum { VRAM__PART_MICROS = VRAM__PARTS };
-
 /* The microbatches that are needed, in order; how many. */
 static uint32_t vram__part_micros(const vram__part_need *need, uint32_t n, vram__part_micro *to) {
   uint32_t i, j, count = 0;
@@ -87,7 +85,7 @@ static uint32_t vram__part_micros(const vram__part_need *need, uint32_t n, vram_
   return count;
 }
 
-/* Numbers of what lives behind a part that began with number `from` of it. */
+/* Numbers of what lives behind a part. */
 static int vram__part_number_live(vram__pipe *p, vram__played *part) {
   uint32_t i;
   part->live_of = (uint32_t *)vram__pipe_take(p, (part->ids + UINT64_C(1)) * sizeof(uint32_t));
@@ -176,7 +174,7 @@ VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
 static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   vram__part_need need[VRAM__PARTS];
-  vram__part_micro micro[VRAM__PART_MICROS];
+  vram__part_micro micro[VRAM__PARTS];
   uint32_t i, j, n, count;
   vram__memory_zero(micro, sizeof micro);
   n = vram__part_needs(y, need);
@@ -211,7 +209,7 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
 
 /* The stage is wrapped by fully_shard: forward and backward go through its units, and what these do
    to parameters is written down. */
-static int vram__part_wrap(vram__part_player *y, uint32_t micros) {
+static int vram__part_wrap(vram__part_player *y) {
   vram__step *const t = &y->t;
   vram__fsdp *d;
   const uint64_t bytes = vram__fsdp_bytes(t->g, t->o);
@@ -221,7 +219,7 @@ static int vram__part_wrap(vram__part_player *y, uint32_t micros) {
   vram__memory_zero(d, bytes);
   vram__fsdp_make(t, y->s->first, y->s->end);
   d->tell = vram__part_tell;
-  d->hook_room = t->g->nvalue * micros;
+  d->hook_room = t->g->nvalue * (uint32_t)VRAM__PARTS;
   d->hook = (vram__fsdp_hook *)vram__pipe_take(y->p, d->hook_room * (uint64_t)sizeof *d->hook);
   vram__memory_zero(&y->units, sizeof y->units);
   y->units.record = vram__fsdp_pre_backward;
@@ -260,15 +258,15 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.t.brief = vram__part_hear_brief;
   if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
-  for (k = 0; k < p->naction; k++)
-    y.t.tape.split |= p->action[k].kind == VRAM_STAGE_W;
+  if (vram__pipe_splits(p))
+    y.t.tape.split = 1;
   for (k = 0; k < p->local; k++) {
     y.s = p->stage + k;
     y.s->is_cast = (uint8_t *)vram__pipe_take(p, y.s->nin + UINT64_C(1));
     if (!y.s->is_cast)
       return 0;
     vram__memory_zero(y.s->is_cast, y.s->nin + UINT64_C(1));
-    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && !vram__part_wrap(&y, VRAM__PART_MICROS))
+    if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && !vram__part_wrap(&y))
       return 0;
     if (!vram__part_stage(&y, in))
       return 0;

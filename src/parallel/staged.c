@@ -110,7 +110,7 @@ static uint32_t vram__staged_optim_params(vram__step *s, vram__optim_param *p, i
 }
 
 /* Hooks that are called for the whole rank go to each stage's wrapper; those of forward and
-   backward are called for one stage. What fully_shard does there is a part's (parts.c). */
+   backward are called for one stage. What fully_shard does there is a part's (micro.c). */
 VRAM__FN void vram__staged_hooks(vram__wrapper *w) {
   w->bytes = vram__staged_bytes;
   w->options = vram__staged_options;

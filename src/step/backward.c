@@ -304,11 +304,12 @@ static VRAM__COLD void vram__backward_refuse(vram__step *s, const vram__grad_fn 
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
+  const int once = s->layers != NULL;
   vram__grad_fn *f;
   uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
     f = vram__grad_fn_at(s, at);
-    if (s->layers && f->node)
+    if (once && f->node)
       vram__layers_backward(s, f->node);
     if (f->hooked && f->flag)
       s->wrapper->record(s, at);

@@ -269,8 +269,9 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
   const int unusual = s->o->nodes || s->cuts || s->skip || s->g->autocast_own ||
                       (s->wrapper && s->wrapper->node_begin);
+  const int once = s->layers != NULL;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
-    if (s->layers)
+    if (once)
       n = vram__layers_forward(s, n);
     s->node = n;
     if (unusual && !vram__forward_begin(s, n)) {

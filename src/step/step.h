@@ -127,7 +127,6 @@ typedef struct vram__layer_count {
 typedef struct vram__layers {
   uint32_t count, left;                             /* of all; that are not played */
   uint32_t shift_nodes, shift_values, shift_params; /* from a layer to the next, */
-  uint32_t run_nodes, run_values, run_params;       /* while they are looked for: of the run */
   const vram_node *edge[6]; /* first nodes of layers 1, 2, 3, and of the last three */
   /* of a micro-batch: */
   uint32_t seen, back; /* edges that forward has come to, and backward */
@@ -142,9 +141,9 @@ typedef struct vram__layers {
 
 VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__layers_begin(vram__step *s);
-VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n);
+VRAM__APART VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n);
 VRAM__FN uint64_t vram__layers_casts(vram__step *s);
-VRAM__FN void vram__layers_backward(vram__step *s, const vram_node *n);
+VRAM__APART VRAM__FN void vram__layers_backward(vram__step *s, const vram_node *n);
 
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);

@@ -4,12 +4,13 @@
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
   const vram__storage *st = vram__slot_at(s, at->st);
-  const int is_view = s->leaf.views && (uintptr_t)at >= (uintptr_t)s->leaf.now &&
-                      (uintptr_t)at < (uintptr_t)(s->leaf.now + s->leaf.parameters);
   vram__tensor sum;
+  int is_view;
   if (at->st && st->refs == 1 && vram__slot_at(s, st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
+  is_view = s->leaf.views && (uintptr_t)at >= (uintptr_t)s->leaf.now &&
+            (uintptr_t)at < (uintptr_t)(s->leaf.now + s->leaf.parameters);
   if (is_view)
     s->stream = s->leaf.views;
   sum = vram__pointwise_empty2(s, *at, *t);

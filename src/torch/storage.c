@@ -85,10 +85,10 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
   st->base = i;
   st->node = s->node;
   st->cat = s->cat & 15u;
+  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->saved = st->shown = st->req = st->filler = 0;
   st->off = 0;
   st->out = 0;
-  st->stream = s->stream & (VRAM__STREAMS - 1u);
   st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
@@ -97,7 +97,7 @@ static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, 
     return vram__tensor_of_slot(d, dt, i);
   }
   st->id = (uint32_t)s->count.next_id++;
-  vram__bytes_grow(s, bytes, st->cat);
+  vram__bytes_grow(s, bytes, s->cat);
   return s->watched ? vram__tensor_watched(s, dt, i) : vram__tensor_of_slot(d, dt, i);
 }
 

@@ -679,9 +679,6 @@ VRAM__APART VRAM__FN vram_bounds vram__cudnn_search(const vram__device *d,
 /* cub.c */
 VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
-
-/* ops/collective.c */
-VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
@@ -691,6 +688,9 @@ VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, vram_dtype dt)
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero_some(vram__step *s, uint64_t n, uint64_t most, uint32_t ndim);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
+
+/* ops/collective.c */
+VRAM__FN vram__tensor vram__torch_all_reduce(vram__step *s, vram__tensor x, int64_t ranks);
 
 /* engine.c */
 VRAM__FN void vram__cache_become(vram__step *s, vram__storage *b);
