@@ -243,10 +243,10 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
+  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD(expert);
   p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
                   (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
-  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD(sequence);
   g->is_cut |= p->is_dtensor | p->is_expert;
 }
 
