@@ -38,6 +38,8 @@ void ranks_text(const job *j, const rank_row *r, char *to, size_t cap);
    where it is not NULL; not FITS: message printed. */
 int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
                   uint32_t *count);
+/* vram plan --parallel: the text is freed. The exit status. */
+int plan_ranks_command(job *j, char *text, size_t len);
 /* vram fit --parallel auto. The exit status. */
 int auto_command(job *j, const char *text, size_t len);
 /* vram estimate --rank all: the text is freed. The exit status. */
