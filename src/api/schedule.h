@@ -177,11 +177,11 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
 
 /* A training step within a budget: which nodes to run in torch.utils.checkpoint.checkpoint. */
 typedef struct vram_planned_step {
-  vram_chain chain;        /* the model in stages, */
-  vram_schedule schedule;  /* what is computed when, as the chain sees it, */
-  const vram_span *span;   /* as calls of checkpoint() around stages, */
-  const vram_range *range; /* and around nodes: vram_step_options.checkpoint */
-  uint32_t nrange, nunit;  /* nunit: of so many units; 0: of the chain's stages */
+  vram_chain chain;               /* the model in stages, */
+  vram_schedule schedule;         /* what is computed when, as the chain sees it, */
+  const vram_span *span;          /* as calls of checkpoint() around stages, */
+  const vram_range *range;        /* and around nodes: vram_step_options.checkpoint */
+  uint32_t nrange, nunit;         /* nunit: of so many units; 0: of the chain's stages */
   int feasible;                   /* 0: the plan is that of smallest_budget_bytes */
   uint64_t smallest_budget_bytes; /* that any of the plans tried fits */
   uint64_t cost, cost_plain;      /* operations (vram_node_flops) */
