@@ -77,6 +77,7 @@ picture small plan tests/plan/nine.csv --budget 30KB --units bytes
 picture offload plan tests/plan/nine.csv --budget 42KB --offload 0.01/1KB --gpu t4
 picture two plan $work/two.csv --budget 1GB --units si
 picture deep plan $work/deep.csv --budget 60KB
+picture ranks html tests/golden/parallel/tiny4.vram --train adamw --batch 1 --parallel pp=4,microbatches=6+fsdp2=3 --rank all
 picture si html $models/nn_lenet5.vram --train adamw --units si --accumulate 30
 
 {
