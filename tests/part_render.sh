@@ -23,12 +23,12 @@ awk 'BEGIN {
   }
   print "mean loss g499" }' >$work/long.vram
 if ./vram estimate resnet50 --train adamw --svg - | cmp -s - examples/resnet50.svg; then ok; else
-  bad "the picture of README.md is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
+  bad "the picture of README.md is an old one: make pictures"
 fi
 for way in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do
   # shellcheck disable=SC2086 # words
   if ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $way --svg - | cmp -s - examples/llama_${way%%=*}.svg; then ok; else
-    bad "the picture of README.md is an old one: examples/llama_${way%%=*}.svg"
+    bad "the picture of README.md is an old one: make pictures (examples/llama_${way%%=*}.svg)"
   fi
 done
 printf 'fw,bw,x,xbar,ftmp,btmp\n1,2,0,0,0,0\n0,0,0,0,0,0\n' >$work/two.csv

@@ -37,6 +37,8 @@ static void test_options(void) {
   EQUAL(p.reshard, VRAM_RESHARD_NEVER);
   EQUAL(p.prefetch, 2);
   CHECK(p.units.len == 5 && !memcmp(p.units.text, "a.*|b", 5) && p.meta && p.cpu_offload);
+  p = parsed("fsdp2=2,units=a\\d++tp=2");
+  CHECK(p.units.len == 4 && !memcmp(p.units.text, "a\\d+", 4) && p.tp == 2);
   EQUAL(parsed("fsdp2=8,reshard=4").reshard_ranks, 4);
   EQUAL(parsed("fsdp1=8,sharding=SHARD_GRAD_OP").sharding, VRAM_SHARDING_GRAD_OP);
   EQUAL(parsed("fsdp1=8,backward_prefetch=none").backward_prefetch, VRAM_PREFETCH_NONE);
@@ -88,7 +90,13 @@ static void test_wrong(void) {
   } wrong[] = {
       {"", VRAM_ERR_SYNTAX, 1, "no strategy (expected NAME=SIZE: ddp=8, tp=2)"},
       {"ddp=2+", VRAM_ERR_SYNTAX, 7, "no strategy (expected NAME=SIZE: ddp=8, tp=2)"},
-      {"fsdp=2", VRAM_ERR_NAME, 1, "unknown strategy 'fsdp': the nearest is fsdp1"},
+      {"fsdp=2", VRAM_ERR_NAME, 1, "unknown strategy 'fsdp': the nearest is fsdp2"},
+      {"zero3=2", VRAM_ERR_NAME, 1, "unknown strategy 'zero3': the nearest is ds3"},
+      {"ddp=2,,hook=bf16", VRAM_ERR_SYNTAX, 7, "an option without a name (expected NAME=VALUE)"},
+      {"pp=2,loss_fn=", VRAM_ERR_VALUE, 14, "loss_fn (expected the name of a node)"},
+      {"fsdp2=2,units=.*.*.*.*.*x", VRAM_ERR_VALUE, 15,
+       "units '.*.*.*.*.*x' (expected auto, root, or names of nodes up to a point, with four of * "
+       "and + at most)"},
       {"ddp", VRAM_ERR_SYNTAX, 1, "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp=0", VRAM_ERR_VALUE, 5, "a number of ranks: '0' (expected 1 to 1048576)"},
       {"ddp=1048577", VRAM_ERR_VALUE, 5, "a number of ranks: '1048577' (expected 1 to 1048576)"},

@@ -233,6 +233,8 @@ static void html_summary(FILE *f, const job *j, const vram_report *r, int fits) 
            r->nccl_bytes.upper ? " and NCCL" : "", cmd_human(r->device_bytes.lower),
            cmd_human(r->device_bytes.upper));
   html_card(f, "device", "", cmd_human(r->device_bytes.expected), more);
+  if (r->pinned_bytes)
+    html_card(f, "host", "", cmd_human(r->pinned_bytes), "of pinned memory");
   if (j->has_budget) {
     const uint64_t need = r->device_bytes.expected;
     snprintf(more, sizeof more, "%s %s", cmd_human(fits ? j->budget - need : need - j->budget),

@@ -177,9 +177,13 @@ void ranks_place(const vram_parallel *p, uint32_t rank, char *to, size_t cap) {
 
 static void print_rows(const job *j, const rank_table *t) {
   char ranks[48], place[64];
+  uint64_t pinned = 0;
   uint32_t i;
-  printf("%s  %-16s %7s %11s %11s %11s %11s %11s %11s %11s%s\n", cmd_bold, "ranks", "number",
-         "params", "gradients", "optimizer", "peak", "allocated", "reserved", "device", cmd_plain);
+  for (i = 0; i < t->count; i++)
+    pinned |= t->row[i].report.pinned_bytes;
+  printf("%s  %-16s %7s %11s %11s %11s %11s %11s %11s %11s%s%s\n", cmd_bold, "ranks", "number",
+         "params", "gradients", "optimizer", "peak", "allocated", "reserved", "device",
+         pinned ? " pinned host" : "", cmd_plain);
   for (i = 0; i < t->count; i++) {
     const rank_row *row = t->row + i;
     const vram_report *r = &row->report;
@@ -189,9 +193,11 @@ static void print_rows(const job *j, const rank_table *t) {
            i == t->fullest ? "*" : " ", ranks, row->of.ranks, cmd_human(r->params_bytes));
     printf(" %11s %11s %11s", cmd_human(r->gradients_bytes), cmd_human(r->optimizer_bytes),
            cmd_human(r->peak_requested_bytes));
-    printf(" %11s %11s %11s%s%s\n", cmd_human(r->peak_allocated_bytes.expected),
-           cmd_human(r->peak_reserved_bytes), cmd_human(r->device_bytes.expected),
-           row->fits ? "" : "  does not fit", i == t->fullest ? cmd_plain : "");
+    printf(" %11s %11s %11s", cmd_human(r->peak_allocated_bytes.expected),
+           cmd_human(r->peak_reserved_bytes), cmd_human(r->device_bytes.expected));
+    if (pinned)
+      printf(" %11s", cmd_human(r->pinned_bytes));
+    printf("%s%s\n", row->fits ? "" : "  does not fit", i == t->fullest ? cmd_plain : "");
   }
 }
 
@@ -233,16 +239,16 @@ static void csv_ranks(const rank_table *t) {
   uint32_t i;
   printf("rank,last_rank,ranks,params_bytes,gradients_bytes,optimizer_bytes,peak_requested_bytes,"
          "peak_allocated_bytes,peak_reserved_bytes,nccl_bytes,device_bytes,communication_bytes,"
-         "fullest\n");
+         "fullest,pinned_bytes\n");
   for (i = 0; i < t->count; i++) {
     const rank_row *row = t->row + i;
     const vram_report *r = &row->report;
     printf("%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-           ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d\n",
+           ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d,%" PRIu64 "\n",
            row->of.rank, row->of.last, row->of.ranks, r->params_bytes, r->gradients_bytes,
            r->optimizer_bytes, r->peak_requested_bytes, r->peak_allocated_bytes.expected,
            r->peak_reserved_bytes, r->nccl_bytes.expected, r->device_bytes.expected, ranks_sent(r),
-           i == t->fullest);
+           i == t->fullest, r->pinned_bytes);
   }
 }
 
