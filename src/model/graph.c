@@ -246,8 +246,8 @@ static void vram__param_shard(vram_graph *g, vram_param *p) {
     return;
   how = vram__node_list(n, VRAM__KEY_parallel, NULL);
   if (how) {
-    p->is_expert = *how == VRAM__WORD("expert");
-    p->is_partial = *how == VRAM__WORD("sequence");
+    p->is_expert = *how == VRAM__WORD(expert);
+    p->is_partial = *how == VRAM__WORD(sequence);
   }
   p->is_dtensor = n->op == VRAM_OP_embedding_shard || (how && !p->is_expert);
   g->is_cut |= p->is_dtensor | p->is_expert;
