@@ -18,10 +18,11 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+refuse_parallel "units: no name of this model begins so" $tiny --parallel 'fsdp2=2,units=block\.\d+'
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
-refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
@@ -122,3 +123,9 @@ refuse_parallel "only supports using the same dense type" tests/golden/parallel/
 refuse_parallel "static_graph under no_sync" $layers --parallel ddp=3,static_graph=1 --accumulate 2
 refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --parallel ddp=3,hook=f32
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
+# the help of --parallel has every strategy and option that is read, but for one that is not played
+./vram help parallel >build/part/parallel.out
+for word in $(sed -n 's/^ *VRAM__SPEC_ROW_OF(\([a-z0-9_]*\),.*/\1/p; s/^ *{"\([a-z0-9_]*\)", VRAM__SPEC.*/\1/p' src/parallel/spec.c) \
+  ddp zero1 fsdp1 fsdp2 hsdp tp pp cp ep ds1 ds2 ds3; do
+  if [ "$word" = overlap_with_ddp ] || grep -qw -e "$word" build/part/parallel.out; then ok; else bad "vram help parallel: no $word"; fi
+done

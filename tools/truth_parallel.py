@@ -364,6 +364,8 @@ def print_peers(results):
         off = lambda n: f"{100 * (n / measured - 1):+.1f} %"
         others = [f"{off(int(row['bytes']))} {row['peer']}" for row in rows if row["case"] == case]
         print(f"{case:20} {measured:14} {off(ours):>9}  {'; '.join(others)}")
+    for peer, source in dict.fromkeys((row["peer"], row["source"]) for row in rows):
+        print(f"  {peer + ':':24} {source}")
     print()
 
 

@@ -620,6 +620,9 @@ static int check_outputs(const job *j, int *taken) {
            cmd_is_output(j->html) + cmd_is_output(j->snapshot) + cmd_is_output(j->trace);
   if (*taken > 1)
     return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  if (j->spec && j->parallel.is_pipeline && !j->all_ranks && (j->table || j->csv))
+    return cmd_bad("a pipeline's step is put together of parts: no layers for",
+                   j->csv ? "--csv" : "--table", NULL);
   if (*taken && text_only)
     return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
                    NULL);

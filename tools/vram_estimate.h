@@ -54,4 +54,7 @@ int job_last_phase(const job *j);
    VRAM_PHASE_COUNT: none. */
 vram_phase job_phase(const job *j, int i);
 
+/* For a page. */
+void html_text(FILE *f, const char *s);
+
 #endif
