@@ -97,3 +97,23 @@ refuse_parallel "only supports using the same dense type" tests/golden/parallel/
 refuse_parallel "static_graph under no_sync" $layers --parallel ddp=3,static_graph=1 --accumulate 2
 refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --parallel ddp=3,hook=f32
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
+# each line of fit --parallel auto is what estimate says of its words
+moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+./vram fit $moe1 --parallel auto --devices 2 --global-batch 4 --gpu rtx4060 --top all --json >build/part/auto.json
+python3 -c '
+import json, subprocess, sys
+lines = json.load(open("build/part/auto.json"))["lines"]
+for x in lines:
+    words = ["--parallel", x["parallel"], "--rank", str(x["rank"]), "--batch", str(x["batch"])]
+    words += ["--accumulate", str(x["micro_batches"])] if x["pp"] == 1 else []
+    words += ["--checkpoint", "layers"] if x["checkpoint_layers"] else []
+    y = json.loads(subprocess.check_output(["./vram", "estimate", *sys.argv[1:], *words, "--gpu", "rtx4060", "--json"]))
+    for key in "device_bytes", "peak_requested_bytes", "peak_reserved_bytes", "local_params_bytes":
+        its = y[key]["expected"] if key == "device_bytes" else y[key]
+        if its != x[key]:
+            sys.exit(f"{words}: {key} {x[key]}, estimate {its}")
+sys.exit(0 if len(lines) > 30 else f"{len(lines)} lines")' $moe1 && ok || bad "another step than estimate plays"
+if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
+  bad "options of any length"; else
+  [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
+fi
