@@ -2,7 +2,8 @@
 # make test     everything that guards a change; ends with `N passed, N failed`
 # make help     the rest
 CFLAGS ?= -O2
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# one more than there are processors: some parts of the tests wait
+JOBS ?= $(shell expr 1 + $$(nproc 2>/dev/null || echo 2))
 TRUTH ?= ../shared/data/truth
 
 all: vram
@@ -42,9 +43,13 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those; several makes at a time may find it older
-vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
+PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
+vram.h: src/parts src/pack.sh $(filter-out src/cuda/%,$(wildcard src/*/*.[ch])) src/api/op_list.h
 	$(SAY) "  $@"
-	@mkdir -p build; sh src/pack.sh >build/$(@F).$$$$ && mv build/$(@F).$$$$ $@
+	@$(call PACK,parts)
+vram_cuda.h: src/parts_cuda src/pack.sh $(wildcard src/cuda/*)
+	$(SAY) "  $@"
+	@$(call PACK,parts_cuda)
 src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
 	@mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh ops >$$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
@@ -230,7 +235,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i vram_cuda.h src/*/*.[ch] tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
+	clang-format -i src/*/*.[ch] tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 

@@ -258,8 +258,8 @@ EOF
 try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
   have "$1" || { skip "no $1"; return; }
   while IFS=: read -r line wanted; do
-    PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort >"$work/found"
-    echo $wanted | tr ' ' '\n' | grep -v '^$' | sort >"$work/wanted"
+    { PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort; echo .; } >"$work/found"
+    { echo $wanted | tr ' ' '\n' | grep -v '^$' | sort; echo .; } >"$work/wanted"
     same "$1 completes '$line'" "$work/wanted" "$work/found"
   done <"$work/lines"
 }

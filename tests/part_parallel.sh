@@ -41,14 +41,19 @@ deepspeed="tests/golden/parallel/tiny.vram --devices 4 --deepspeed"
 refuse_parallel "no devices for '--deepspeed'" tests/golden/parallel/tiny.vram --deepspeed $config
 for change in 's/2e6/"auto"/:reduce_bucket_size: "auto" is what the Trainer' 's/2e6/0.5/:neither a whole number' 's/"stage": 3/"stage": 0/:stage: not played' \
   's/overlap_comm/overlapcomm/:overlapcomm: no key that is known here' 's/AdamW/OneBitAdam/:an optimizer that is not known' 's/"auto"/25/:not the micro-batch x' \
-  's/"stage": 3/"stage": 3, "zero_quantized_weights": true/:zero_quantized_weights: not played'; do
+  's/"stage": 3/"stage": 3, "zero_quantized_weights": true/:zero_quantized_weights: not played' \
+  's/^{/{"communication_data_type": "fp32",/:communication_data_type other than the model'; do
   sed "${change%%/:*}/" $config >build/part/ds_config.json
   refuse_parallel "${change##*/:}" $deepspeed build/part/ds_config.json
+done
+for momentum in 0:sgd 0.0:sgd 0.5:sgd_momentum null:sgd; do
+  sed "s/\"AdamW\", \"params\": {/\"SGD\", \"params\": {\"momentum\": ${momentum%:*}, /" $config >build/part/ds_config.json
+  ./vram estimate $deepspeed build/part/ds_config.json --json | grep -q "\"mode\":\"train ${momentum#*:} " && ok || bad "SGD with a momentum of ${momentum%:*}"
 done
 ./vram estimate $deepspeed $config --rank 3 --json | sed 's/"mode":"[^"]*"//' >build/part/parallel.out
 ./vram estimate tests/golden/parallel/tiny.vram --train adamw --optim-impl fused --batch 2 --accumulate 3 --rank 3 --json \
   --parallel ds3=4,reduce_bucket_size=2000000,stage3_prefetch_bucket_size=300000,stage3_param_persistence_threshold=10000 |
-  sed 's/"mode":"[^"]*"//' | cmp -s - build/part/parallel.out && ok || bad "--deepspeed is not what its file says"
+  sed 's/"mode":"[^"]*"//' | cmp -s - build/part/parallel.out && [ -s build/part/parallel.out ] && ok || bad "--deepspeed is not what its file says"
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16
@@ -65,12 +70,14 @@ same_rank() { # same_rank MODEL SPEC OPTIONS...: the text of a rank has the rank
   shift 2
   ./vram convert "$model" --parallel "$spec" --rank 1 -o build/part/rank.vram || bad "not written: $model $spec"
   ./vram estimate "$model" --train adamw --parallel "$spec" --rank 1 --json "$@" >build/part/parallel.out
-  ./vram estimate build/part/rank.vram --train adamw --parallel "$spec" --rank 1 --json "$@" | cmp -s - build/part/parallel.out && ok || bad "another step: $model $spec"
+  ./vram estimate build/part/rank.vram --train adamw --parallel "$spec" --rank 1 --json "$@" | cmp -s - build/part/parallel.out && [ -s build/part/parallel.out ] && ok ||
+    bad "another step: $model $spec"
 }
 same_rank tests/golden/parallel/hf_gemma.vram tp=2,sp=1 --step first --amp bf16
 same_rank tests/golden/parallel/odd.vram tp=3,loss_parallel=1
 same_rank tests/golden/parallel/oddmoe.vram ep=3 --step second
 same_rank tests/golden/parallel/tiny.vram fsdp2=2+tp=2,sp=1 --step first
+same_rank tests/golden/parallel/tiny.vram cp=2,rotate_method=alltoall --amp bf16
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
 refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3

@@ -339,7 +339,8 @@ static void test_plan(void) {
   } wrong[] = {
       {"colwis a",
        "an unknown style of tensor parallelism 'colwis' (expected colwise, colwise_rep, "
-       "rowwise, rowwise_rep, sequence, input, output, whole, usual)"},
+       "rowwise, rowwise_rep, sequence, input, output, whole, "
+       "replicated_with_grad_allreduce, usual)"},
       {"colwise", "names behind 'colwise' (expected at least one)"},
       {"usual a", "names behind 'usual' (expected none)"},
       {"rowwise a output_layouts=9", "a layout '9' (expected replicate, or the axis that is cut)"},

@@ -18,7 +18,7 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   d->ranks = VRAM__INT(n, ranks, 1);
   if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
     return 0;
-  if (how == VRAM__WORD("rowwise") || n->op == VRAM_OP_embedding) { /* the second axis */
+  if (how == VRAM__WORD(rowwise) || n->op == VRAM_OP_embedding) { /* the second axis */
     d->copies = 1;
     d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
     d->rest = (uint64_t)rows;
