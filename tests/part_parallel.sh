@@ -111,3 +111,9 @@ for word in $(sed -n 's/^ *VRAM__SPEC_ROW_OF(\([a-z0-9_]*\),.*/\1/p; s/^ *{"\([a
   ddp zero1 fsdp1 fsdp2 hsdp tp pp cp ep ds1 ds2 ds3; do
   if [ "$word" = overlap_with_ddp ] || grep -qw -e "$word" build/part/parallel.out; then ok; else bad "vram help parallel: no $word"; fi
 done
+sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
+sed '2i\
+unit no_module' build/part/parallel.out >build/part/parallel.vram
+refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
+refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -176,11 +176,10 @@ static int vram__stages_begin(const vram__pipe *p, uint32_t units) {
   uint32_t i;
   if (!p->whole->stage_first && p->parallel->balance)
     return units + UINT64_C(1) >= p->stages;
-  for (i = 1; i < p->stages; i++)
-    if (p->whole->stage_first ? !vram__stage_named(p->whole, i - 1)
-                              : vram__stage_edge(units, i, p->stages) >= units ||
-                                    (i > 1 && vram__stage_edge(units, i, p->stages) ==
-                                                  vram__stage_edge(units, i - 1, p->stages)))
+  for (i = 1; i < p->stages && !p->whole->stage_first; i++)
+    if (vram__stage_edge(units, i, p->stages) >= units ||
+        (i > 1 &&
+         vram__stage_edge(units, i, p->stages) == vram__stage_edge(units, i - 1, p->stages)))
       return 0;
   return p->stages == 1 || vram__stage_begin(p, 1, units, 0) != p->whole->first;
 }
@@ -225,6 +224,9 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "parameters are not gathered when it begins (expected reshard=0)");
   if (p->parallel->loss_fn.text && !vram__stage_loss(g, p->parallel->loss_fn))
     return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  for (k = 0; k < named; k++)
+    if (!vram__stage_named(g, k))
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
   if (!vram__stages_begin(p, units))
     return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);

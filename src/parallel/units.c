@@ -161,9 +161,10 @@ VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, c
   return run;
 }
 
-/* 0: a pattern that no name begins with. */
+/* 0: a pattern that no name begins with, or `unit` lines of which no module has a name. */
 VRAM__FN int vram__units_known(const vram_graph *g, vram_words units) {
-  const vram_node *n = vram__units_is_pattern(units) ? g->first : NULL;
+  const int named = g->unit_first && !vram__text_is(units.text, units.len, "root");
+  const vram_node *n = named || vram__units_is_pattern(units) ? g->first : NULL;
   if (!n)
     return 1;
   for (; n; n = vram__line_end_of(n)->next)
