@@ -99,6 +99,24 @@ for rank in 1 6; do
   ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank $rank --json | grep -q "\"peak_requested_bytes\":$peak," && ok ||
     bad "rank $rank takes other bytes than its class"
 done
+# a plan is the step that vram estimate has of the same calls, and fits every rank; the smallest budget is one
+figures() { sed -n "s/.*\"$1\":{\"peak_requested_bytes\":\([0-9]*\),\"peak_allocated_bytes\":\([0-9]*\),\"device_bytes\":\([0-9]*\).*/\1 \2 \3/p"; }
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+tiny4="tests/golden/parallel/tiny4.vram --train adamw"
+for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
+  if ./vram plan $tiny4 --parallel $spec --budget 1KiB --json >build/part/parallel.out; then bad "a plan of 1 KiB: $spec"; else
+    [ $? = 3 ] && ok || bad "vram plan $spec --budget 1KiB"
+  fi
+  smallest=$(number smallest_budget_bytes <build/part/parallel.out)
+  ./vram plan $tiny4 --parallel $spec --budget "$smallest" --json >build/part/parallel.out && ok || bad "vram plan $spec: its smallest budget"
+  nodes=$(sed -n 's/.*"checkpoint_nodes":"\([^"]*\)".*/\1/p' build/part/parallel.out)
+  ./vram estimate $tiny4 --parallel $spec ${nodes:+--checkpoint-nodes $nodes} --rank "$(number rank <build/part/parallel.out)" --budget "$smallest" --json |
+    sed 's/.*"peak_requested_bytes":\([0-9]*\),.*"peak_allocated_bytes":{[^}]*"expected":\([0-9]*\),.*"device_bytes":{[^}]*"expected":\([0-9]*\),.*/\1 \2 \3/' >build/part/parallel.want
+  [ "$nodes" ] && [ "$(cat build/part/parallel.want)" = "$(figures planned <build/part/parallel.out)" ] && ok || bad "the step planned for $spec is not that of $nodes"
+  ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
+done
+if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "checkpointed nodes in a pipeline are not played"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3

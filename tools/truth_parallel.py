@@ -206,6 +206,8 @@ def command(d, text, step):
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
     version = ".".join(d.get("torch", "2.15").split(".")[:2])
     o += ["--rules", "torch-" + version] if version != "2.15" else []
+    if isinstance(d.get("checkpoint"), str):  # a part of the layers
+        return o + ["--checkpoint-nodes", d["checkpoint"]]
     return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 

@@ -55,6 +55,8 @@ void ranks_place(const vram_parallel *p, uint32_t rank, char *to, size_t cap);
    where it is not NULL; not FITS: message printed. */
 int ranks_classes(const vram_graph *g, const vram_parallel *p, int cut, vram_rank_class **list,
                   uint32_t *count);
+/* vram plan --parallel: the text is freed. The exit status. */
+int plan_ranks_command(job *j, char *text, size_t len);
 /* vram fit --parallel auto. The exit status. */
 int auto_command(job *j, const char *text, size_t len);
 /* vram estimate --rank all: the text is freed. The exit status. */
