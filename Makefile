@@ -75,6 +75,7 @@ help:
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
 	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch; PEERS=...: other libraries, to compare)"
+	@echo "make pictures  the pictures of README.md and docs"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
@@ -209,6 +210,13 @@ truth: vram
 	python3 tools/events_diff.py $(TRUTH)
 	python3 tools/truth_parallel.py $(TRUTH)
 
+# the pictures of README.md and docs, which tests compare with those of now
+pictures: vram
+	./vram estimate resnet50 --train adamw --svg examples/resnet50.svg
+	./vram plan resnet50 --batch 256 --train sgd_momentum --budget 7GiB --svg examples/plan.svg
+	for how in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do \
+	  ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $$how --svg examples/llama_$${how%%=*}.svg || exit; done
+
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
 net-report:
 	@test -f "$(NET)" || { echo "NET=$(NET) is no header of VRAM_NET_ lines" >&2; exit 1; }
@@ -299,6 +307,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors golden truth bench net-report coverage format install uninstall \
+.PHONY: all help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

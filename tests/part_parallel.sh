@@ -18,10 +18,11 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+refuse_parallel "units: no name of this model begins so" $tiny --parallel 'fsdp2=2,units=block\.\d+'
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
-refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
@@ -98,6 +99,24 @@ for rank in 1 6; do
   ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank $rank --json | grep -q "\"peak_requested_bytes\":$peak," && ok ||
     bad "rank $rank takes other bytes than its class"
 done
+# a plan is the step that vram estimate has of the same calls, and fits every rank; the smallest budget is one
+figures() { sed -n "s/.*\"$1\":{\"peak_requested_bytes\":\([0-9]*\),\"peak_allocated_bytes\":\([0-9]*\),\"device_bytes\":\([0-9]*\).*/\1 \2 \3/p"; }
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+tiny4="tests/golden/parallel/tiny4.vram --train adamw"
+for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
+  if ./vram plan $tiny4 --parallel $spec --budget 1KiB --json >build/part/parallel.out; then bad "a plan of 1 KiB: $spec"; else
+    [ $? = 3 ] && ok || bad "vram plan $spec --budget 1KiB"
+  fi
+  smallest=$(number smallest_budget_bytes <build/part/parallel.out)
+  ./vram plan $tiny4 --parallel $spec --budget "$smallest" --json >build/part/parallel.out && ok || bad "vram plan $spec: its smallest budget"
+  nodes=$(sed -n 's/.*"checkpoint_nodes":"\([^"]*\)".*/\1/p' build/part/parallel.out)
+  ./vram estimate $tiny4 --parallel $spec ${nodes:+--checkpoint-nodes $nodes} --rank "$(number rank <build/part/parallel.out)" --budget "$smallest" --json |
+    sed 's/.*"peak_requested_bytes":\([0-9]*\),.*"peak_allocated_bytes":{[^}]*"expected":\([0-9]*\),.*"device_bytes":{[^}]*"expected":\([0-9]*\),.*/\1 \2 \3/' >build/part/parallel.want
+  [ "$nodes" ] && [ "$(cat build/part/parallel.want)" = "$(figures planned <build/part/parallel.out)" ] && ok || bad "the step planned for $spec is not that of $nodes"
+  ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
+done
+if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "checkpointed nodes in a pipeline are not played"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3
@@ -130,3 +149,15 @@ if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --g
   bad "options of any length"; else
   [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
 fi
+# the help of --parallel has every strategy and option that is read, but for one that is not played
+./vram help parallel >build/part/parallel.out
+for word in $(sed -n 's/^ *VRAM__SPEC_ROW_OF(\([a-z0-9_]*\),.*/\1/p; s/^ *{"\([a-z0-9_]*\)", VRAM__SPEC.*/\1/p' src/parallel/spec.c) \
+  ddp zero1 fsdp1 fsdp2 hsdp tp pp cp ep ds1 ds2 ds3; do
+  if [ "$word" = overlap_with_ddp ] || grep -qw -e "$word" build/part/parallel.out; then ok; else bad "vram help parallel: no $word"; fi
+done
+sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
+sed '2i\
+unit no_module' build/part/parallel.out >build/part/parallel.vram
+refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
+refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -593,14 +593,6 @@ static int divides(const vram_graph *g, uint32_t ranks) {
   return !p;
 }
 
-/* 0: some stage has no unit, and is refused. */
-static int every_stage(const auto_line *x, const auto_place *place) {
-  uint32_t stage = 0;
-  while (stage < x->pp && (x->pp == 1 || stage_units(place->nunit, stage, x->pp)))
-    stage++;
-  return stage == x->pp;
-}
-
 /* A rank takes more than there is where it does so with more ranks to share parameters with; then
    it is not played. least: what it allocates there. Where nothing is padded each allocation of
    fully_shard is of a shard, which is smaller among more ranks, or of all ranks' shards together;
@@ -641,8 +633,7 @@ static int family_rank(auto_search *a, auto_play *y, uint32_t n, uint32_t i, uin
     y[k].o.stage_known = known && x->pp > 1;
     status = rank_play(a, y + k, place, stage, &r);
     known = x->verdict != AUTO_REFUSED;
-    if (status || x->verdict != AUTO_NO || !a->j->top || !every_stage(x, place) ||
-        (y[k].o.replay && !(a->open + a->fits)))
+    if (status || x->verdict != AUTO_NO || !a->j->top || (y[k].o.replay && !(a->open + a->fits)))
       continue;
     x->partly = AUTO_PARTLY;
     x->replayed = 0;

@@ -222,7 +222,7 @@ typedef enum vram_source {
   ONE(autocast_cache_bytes, DERIVED, "weights that autocast casts")                              \
   ONE(workspace_bytes, RULES, "the largest; cuBLAS: its default for the compute capability") \
   ONE(kv_cache_bytes, DERIVED, "storages that store lines keep for the next step")               \
-  ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
+  ONE(pinned_bytes, DERIVED, "pinned: batches of the inputs, and what is offloaded to the host")  \
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \

@@ -197,6 +197,24 @@ static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_opti
   return NULL;
 }
 
+#define VRAM__NO_STAGE                                                                             \
+  "a stage without nodes: more stages than units, names with a number that is a part of its own "  \
+  "(\"layers.3\") or rounds of a loop"
+
+/* Has every stage of all ranks nodes? Those of this rank are looked at where they are cut. */
+static int vram__stages_begin(const vram__pipe *p) {
+  const uint32_t units = p->units;
+  uint32_t i;
+  if (!p->whole->stage_first && p->parallel->balance)
+    return units + UINT64_C(1) >= p->stages;
+  for (i = 1; i < p->stages && !p->whole->stage_first; i++)
+    if (vram__stage_edge(units, i, p->stages) >= units ||
+        (i > 1 &&
+         vram__stage_edge(units, i, p->stages) == vram__stage_edge(units, i - 1, p->stages)))
+      return 0;
+  return p->stages == 1 || vram__stage_begin(p, 1, 0) != p->whole->first;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
@@ -214,6 +232,13 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
                            "than the stages of all ranks");
   if (why)
     return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
+  if (p->parallel->loss_fn.text && !vram__stage_loss(g, p->parallel->loss_fn))
+    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  for (k = 0; k < named; k++)
+    if (!vram__stage_named(g, k))
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
+  if (!vram__stages_begin(p))
+    return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
   most = p->parallel->balance && p->units >= p->stages ? vram__stage_balance(p, p->units) : 0;
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
@@ -228,9 +253,7 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->hi = vram__stage_begin(p, s->stage + 1, most);
     if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
         (s->hi && s->hi->index < s->lo->index))
-      return vram__pipe_fail(p, VRAM_ERR_VALUE,
-                             "a stage without nodes: more stages than units, names with a number "
-                             "that is a part of its own (\"layers.3\") or rounds of a loop");
+      return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
     if (s->is_last && !p->parallel->loss_fn.text && g->returned)
       s->loss = g->returned->next; /* where the module returns */
     if (!s->is_last || !p->parallel->loss_fn.text)
