@@ -74,6 +74,7 @@
 
 #include "vram.h"
 
+/* clang-format off */
 #ifdef VRAM_NAMESPACE
 #define vram__cuda_scope VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope)
 #define vram__cuda_scope_end VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope_end)
@@ -165,6 +166,7 @@
 #define vram_cuda_use VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_use)
 #define vram_cuda_view_of VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_view_of)
 #endif
+/* clang-format on */
 
 /* >>api ========================================================================================
    Functions of CUDA and NVML as pointers; those that are missing are NULL. CUDA's own types are

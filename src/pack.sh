@@ -5,6 +5,7 @@ cd "$(dirname "$0")" || exit 1
 list=${1:-parts}
 
 names() { # the functions that the declarations declare, renamed with VRAM_NAMESPACE
+  [ "$list" = parts ] || echo '/* clang-format off */'
   echo '#ifdef VRAM_NAMESPACE'
   if [ "$list" = parts ]; then
     echo '#define VRAM__JOIN_(a, b) a##b'
@@ -15,6 +16,7 @@ names() { # the functions that the declarations declare, renamed with VRAM_NAMES
     s/.*[ *]\(vram_[A-Za-z0-9_]*\)(.*/#define \1 VRAM__JOIN(VRAM_NAMESPACE, \1)/p
   }' | LC_ALL=C sort
   echo '#endif'
+  [ "$list" = parts ] || echo '/* clang-format on */'
   echo
 }
 

@@ -131,9 +131,41 @@ refuse_parallel "only supports using the same dense type" tests/golden/parallel/
 refuse_parallel "static_graph under no_sync" $layers --parallel ddp=3,static_graph=1 --accumulate 2
 refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --parallel ddp=3,hook=f32
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
+# each line of fit --parallel auto is what estimate says of its words
+moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+cat >build/part/auto.py <<'EOF'
+import json, subprocess, sys
+model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+options = [model, "--train", "adamw", "--amp", "bf16", "--gpu", "rtx4060", "--json"]
+run = lambda *a: json.loads(subprocess.run(["./vram", *a], stdout=subprocess.PIPE).stdout)
+auto = ["--parallel", "auto", "--devices", devices, "--global-batch", str(2 * int(devices)), "--top", "all"]
+lines = [x for x in run("fit", *options, *auto)["lines"] if all(w in x["parallel"] for w in words)]
+for x in lines:
+    words = ["--parallel", x["parallel"], "--rank", str(x["rank"]), "--batch", str(x["batch"])]
+    words += ["--accumulate", str(x["micro_batches"])] if x["pp"] == 1 else []
+    words += ["--checkpoint", "layers"] if x["checkpoint_layers"] else []
+    y = run("estimate", *options, *words)
+    for key in "device_bytes", "peak_requested_bytes", "peak_reserved_bytes", "local_params_bytes":
+        its = y[key]["expected"] if key == "device_bytes" else y[key]
+        if its != x[key]:
+            sys.exit(f"{words}: {key} {x[key]}, estimate {its}")
+sys.exit(0 if len(lines) > 7 else f"{len(lines)} lines")
+EOF
+python3 build/part/auto.py tests/golden/parallel/moe1.vram 2 && ok || bad "another step than estimate plays"
+python3 build/part/auto.py tests/golden/parallel/odd4.vram 4 fsdp2 tp=2,sp && ok || bad "another step than estimate plays"
+if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
+  bad "options of any length"; else
+  [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
+fi
 # the help of --parallel has every strategy and option that is read, but for one that is not played
 ./vram help parallel >build/part/parallel.out
 for word in $(sed -n 's/^ *VRAM__SPEC_ROW_OF(\([a-z0-9_]*\),.*/\1/p; s/^ *{"\([a-z0-9_]*\)", VRAM__SPEC.*/\1/p' src/parallel/spec.c) \
   ddp zero1 fsdp1 fsdp2 hsdp tp pp cp ep ds1 ds2 ds3; do
   if [ "$word" = overlap_with_ddp ] || grep -qw -e "$word" build/part/parallel.out; then ok; else bad "vram help parallel: no $word"; fi
 done
+sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
+sed '2i\
+unit no_module' build/part/parallel.out >build/part/parallel.vram
+refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
+refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -561,6 +561,8 @@ static int vram__infer_line(vram__parser *p) {
 
 /* A `unit` or `stage` line. */
 static int vram__modules_line(vram__parser *p, int stage) {
+  const char *const at = p->token.text;
+  int none = 1;
   if (p->depth || p->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               stage ? "stage inside a block" : "unit inside a block", NULL);
@@ -569,8 +571,12 @@ static int vram__modules_line(vram__parser *p, int stage) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
     if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
+    none = 0;
   }
-  return 1;
+  return !none || vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                                     stage ? "a stage line without the name of a module"
+                                           : "a unit line without the name of a module",
+                                     NULL);
 }
 
 static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }

@@ -694,7 +694,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
-  if (s.layers && layers.differ) {
+  if ((s.layers && layers.differ) || vram__pipe_differs(&s)) {
     s.layers = NULL;
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
   }
