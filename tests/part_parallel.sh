@@ -101,7 +101,7 @@ for rank in 1 6; do
 done
 # the largest batch of what is cut: it fits every rank, and the next one does not
 for words in "tests/golden/parallel/moe1.vram ep=2" "tests/golden/parallel/tiny.vram cp=2" "tests/golden/parallel/tiny.vram fsdp2=2+cp=2"; do
-  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"value":\([0-9]*\).*/\1/p')
+  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"budget_bytes":[0-9]*,"value":\([0-9]*\).*/\1/p')
   for batch in "${value:-0}" $((${value:-0} + 1)); do
     ./vram estimate ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --rank all --batch "$batch" >build/part/parallel.out
     [ $? = $((batch == ${value:-0} ? 0 : 3)) ] && ok || bad "vram fit $words: $value, and --batch $batch"
