@@ -2,7 +2,8 @@
 # make test     everything that guards a change; ends with `N passed, N failed`
 # make help     the rest
 CFLAGS ?= -O2
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# one more than there are processors: some parts of the tests wait
+JOBS ?= $(shell expr 1 + $$(nproc 2>/dev/null || echo 2))
 TRUTH ?= ../shared/data/truth
 
 all: vram
@@ -42,9 +43,13 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those; several makes at a time may find it older
-vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
+PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
+vram.h: src/parts src/pack.sh $(filter-out src/cuda/%,$(wildcard src/*/*.[ch])) src/api/op_list.h
 	$(SAY) "  $@"
-	@mkdir -p build; sh src/pack.sh >build/$(@F).$$$$ && mv build/$(@F).$$$$ $@
+	@$(call PACK,parts)
+vram_cuda.h: src/parts_cuda src/pack.sh $(wildcard src/cuda/*)
+	$(SAY) "  $@"
+	@$(call PACK,parts_cuda)
 src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
 	@mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh ops >$$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
@@ -70,6 +75,7 @@ help:
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
 	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch; PEERS=...: other libraries, to compare)"
+	@echo "make pictures  the pictures of README.md and docs"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
@@ -204,6 +210,13 @@ truth: vram
 	python3 tools/events_diff.py $(TRUTH)
 	python3 tools/truth_parallel.py $(TRUTH)
 
+# the pictures of README.md and docs, which tests compare with those of now
+pictures: vram
+	./vram estimate resnet50 --train adamw --svg examples/resnet50.svg
+	./vram plan resnet50 --batch 256 --train sgd_momentum --budget 7GiB --svg examples/plan.svg
+	for how in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do \
+	  ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $$how --svg examples/llama_$${how%%=*}.svg || exit; done
+
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
 net-report:
 	@test -f "$(NET)" || { echo "NET=$(NET) is no header of VRAM_NET_ lines" >&2; exit 1; }
@@ -230,7 +243,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i vram_cuda.h src/*/*.[ch] tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
+	clang-format -i src/*/*.[ch] tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 
@@ -294,6 +307,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors golden truth bench net-report coverage format install uninstall \
+.PHONY: all help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

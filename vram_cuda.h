@@ -74,6 +74,7 @@
 
 #include "vram.h"
 
+/* clang-format off */
 #ifdef VRAM_NAMESPACE
 #define vram__cuda_scope VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope)
 #define vram__cuda_scope_end VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope_end)
@@ -82,8 +83,7 @@
 #define vram_cuMemFree_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemFree_in)
 #define vram_cuMemMap_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemMap_in)
 #define vram_cuMemRelease_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemRelease_in)
-#define vram_cuMemRetainAllocationHandle_in                                                        \
-  VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemRetainAllocationHandle_in)
+#define vram_cuMemRetainAllocationHandle_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemRetainAllocationHandle_in)
 #define vram_cuMemUnmap_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemUnmap_in)
 #define vram_cudaDeviceReset_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaDeviceReset_in)
 #define vram_cudaFreeArray_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFreeArray_in)
@@ -103,8 +103,7 @@
 #define vram_cudaMallocFromPoolAsync_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocFromPoolAsync_at)
 #define vram_cudaMallocHost_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocHost_at)
 #define vram_cudaMallocManaged_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocManaged_at)
-#define vram_cudaMallocMipmappedArray_at                                                           \
-  VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocMipmappedArray_at)
+#define vram_cudaMallocMipmappedArray_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocMipmappedArray_at)
 #define vram_cudaMallocPitch_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocPitch_at)
 #define vram_cudaMalloc_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMalloc_at)
 #define vram_cudaMemPoolCreate_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMemPoolCreate_at)
@@ -154,8 +153,7 @@
 #define vram_cuda_pool_init VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_init)
 #define vram_cuda_pool_record_stream VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_record_stream)
 #define vram_cuda_pool_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_stats)
-#define vram_cuda_reset_peak_memory_stats                                                          \
-  VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_reset_peak_memory_stats)
+#define vram_cuda_reset_peak_memory_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_reset_peak_memory_stats)
 #define vram_cuda_runner_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_bytes)
 #define vram_cuda_runner_end VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_end)
 #define vram_cuda_runner_init VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_init)
@@ -168,6 +166,7 @@
 #define vram_cuda_use VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_use)
 #define vram_cuda_view_of VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_view_of)
 #endif
+/* clang-format on */
 
 /* >>api ========================================================================================
    Functions of CUDA and NVML as pointers; those that are missing are NULL. CUDA's own types are

@@ -21,7 +21,7 @@ mkfifo $work/pipe
 timeout 10 ./vram estimate $work/pipe >$work/found 2>&1
 status=$?
 ./vram estimate examples/models/lenet5.vram >$work/wanted
-if [ $status = 0 ] && cmp -s $work/found $work/wanted; then ok; else bad "a pipe: status $status"; fi
+if [ $status = 0 ] && [ -s $work/wanted ] && cmp -s $work/found $work/wanted; then ok; else bad "a pipe: status $status"; fi
 kill $! 2>/dev/null
 wait $! 2>/dev/null
 
@@ -68,7 +68,7 @@ limited() { # limited OPTION INPUT WORDS...
   # and without the limit it takes the place of what was there, as it was
   ./vram "$@" "$option" $work/new >/dev/null
   ./vram "$@" "$option" $work/good >/dev/null
-  if cmp -s $work/new $work/good && [ -z "$(find $work/good ! -perm 640)" ]; then ok; else
+  if cmp -s $work/new $work/good && [ -s $work/good ] && [ -z "$(find $work/good ! -perm 640)" ]; then ok; else
     bad "$* $option: not the same file, or of another mode"
   fi
   rm -f $work/new
@@ -312,8 +312,8 @@ wrong 2 "short.tflite: offset" ./vram convert $work/short.tflite
 gguf=tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 # llama.cpp's own names of options: the same answer
 own() { # own OURS THEIRS
-  ./vram estimate $gguf $1 --json >$work/wanted 2>&1
-  ./vram estimate $2 --json >$work/found 2>&1
+  ./vram estimate $gguf $1 --json >$work/wanted
+  ./vram estimate $2 --json >$work/found
   same "$2" $work/wanted $work/found
 }
 own "--ctx 8192 --n-batch 512 --n-ubatch 128 --slots 4 --unified 1" "-m $gguf -c 8192 -b 512 -ub 128 -np 4 -kvu"
@@ -327,7 +327,9 @@ own "--override-tensor attn=CPU" "--gpu-layers 99 -ot attn=CPU $gguf"
 own "--embedding --pooling cls" "--embeddings --pooling cls $gguf"
 wrong 2 "rows of a matrix on several devices" ./vram estimate $gguf -sm row --devices 2
 own "--device cpu --repack 0" "-nr --device cpu $gguf"
-[ "$(./vram estimate tests/golden/gguf/experts.gguf -cmoe --json)" = "$(./vram estimate tests/golden/gguf/experts.gguf -ncmoe 512 --json)" ] && ok || bad "-cmoe"
+./vram estimate tests/golden/gguf/experts.gguf -cmoe --json >$work/found
+./vram estimate tests/golden/gguf/experts.gguf -ncmoe 512 --json >$work/wanted
+same "-cmoe" $work/wanted $work/found
 wrong 2 "no value behind '--ctx'" ./vram estimate $gguf -c
 wrong 2 "a second model" ./vram estimate $gguf -m $gguf
 wrong 2 "unknown rules of a GGUF file: 'torch'" ./vram estimate $gguf --rules torch

@@ -202,15 +202,19 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram estimate tests/golden/diffusers/tiny-sd --json
   ./vram estimate --embedded tests/embedded/kws.h --flash 64KiB --sram 64KiB --json
   ./vram estimate tests/golden/generate/llama_dynamic.vram --generate prompt=64,new=2 --json
+  ./vram estimate tests/golden/parallel/tiny.vram --train adamw --parallel ddp=2 --json
+  ./vram estimate tests/golden/parallel/tiny.vram --train adamw --parallel ddp=2 --rank all --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
+  ./vram fit tests/golden/parallel/tiny.vram --train adamw --parallel auto --devices 2 --gpu t4,rtx3060 --json
   ./vram fit tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --budget 4GiB --json
   ./vram plan resnet50 --budget 1400MiB --json
+  ./vram plan tests/golden/parallel/tiny.vram --budget 4GiB --parallel fsdp2=2 --json
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
   ./vram diff lenet5 tests/traces/lenet5.pickle --json
   ./vram list ops --json
 } |
-  sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
+  sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"[a-z_]*":{"calls":/"calls":/g' -e 's/"sources":{[^}]*}/"sources":0/' |
   grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"
 sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.' |
   tr -s ' ' '\n' | grep -v '^$' | sort -u >"$work/found"
@@ -258,8 +262,8 @@ EOF
 try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
   have "$1" || { skip "no $1"; return; }
   while IFS=: read -r line wanted; do
-    PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort >"$work/found"
-    echo $wanted | tr ' ' '\n' | grep -v '^$' | sort >"$work/wanted"
+    { PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort; echo .; } >"$work/found"
+    { echo $wanted | tr ' ' '\n' | grep -v '^$' | sort; echo .; } >"$work/wanted"
     same "$1 completes '$line'" "$work/wanted" "$work/found"
   done <"$work/lines"
 }

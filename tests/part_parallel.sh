@@ -18,10 +18,11 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
+refuse_parallel "units: no name of this model begins so" $tiny --parallel 'fsdp2=2,units=block\.\d+'
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
-refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9 --rank 4
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss --rank 1
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9
+refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
 refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
 refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
@@ -41,14 +42,19 @@ deepspeed="tests/golden/parallel/tiny.vram --devices 4 --deepspeed"
 refuse_parallel "no devices for '--deepspeed'" tests/golden/parallel/tiny.vram --deepspeed $config
 for change in 's/2e6/"auto"/:reduce_bucket_size: "auto" is what the Trainer' 's/2e6/0.5/:neither a whole number' 's/"stage": 3/"stage": 0/:stage: not played' \
   's/overlap_comm/overlapcomm/:overlapcomm: no key that is known here' 's/AdamW/OneBitAdam/:an optimizer that is not known' 's/"auto"/25/:not the micro-batch x' \
-  's/"stage": 3/"stage": 3, "zero_quantized_weights": true/:zero_quantized_weights: not played'; do
+  's/"stage": 3/"stage": 3, "zero_quantized_weights": true/:zero_quantized_weights: not played' \
+  's/^{/{"communication_data_type": "fp32",/:communication_data_type other than the model'; do
   sed "${change%%/:*}/" $config >build/part/ds_config.json
   refuse_parallel "${change##*/:}" $deepspeed build/part/ds_config.json
+done
+for momentum in 0:sgd 0.0:sgd 0.5:sgd_momentum null:sgd; do
+  sed "s/\"AdamW\", \"params\": {/\"SGD\", \"params\": {\"momentum\": ${momentum%:*}, /" $config >build/part/ds_config.json
+  ./vram estimate $deepspeed build/part/ds_config.json --json | grep -q "\"mode\":\"train ${momentum#*:} " && ok || bad "SGD with a momentum of ${momentum%:*}"
 done
 ./vram estimate $deepspeed $config --rank 3 --json | sed 's/"mode":"[^"]*"//' >build/part/parallel.out
 ./vram estimate tests/golden/parallel/tiny.vram --train adamw --optim-impl fused --batch 2 --accumulate 3 --rank 3 --json \
   --parallel ds3=4,reduce_bucket_size=2000000,stage3_prefetch_bucket_size=300000,stage3_param_persistence_threshold=10000 |
-  sed 's/"mode":"[^"]*"//' | cmp -s - build/part/parallel.out && ok || bad "--deepspeed is not what its file says"
+  sed 's/"mode":"[^"]*"//' | cmp -s - build/part/parallel.out && [ -s build/part/parallel.out ] && ok || bad "--deepspeed is not what its file says"
 resnet="tests/golden/parallel/resnet50.vram --train adamw"
 refuse_parallel "it should be a factor of the shards" $tiny --parallel fsdp2=8,reshard=3
 refuse_parallel "Expected running_mean to have the type of the weights" $resnet --parallel fsdp2=4,mp=bf16
@@ -65,7 +71,8 @@ same_rank() { # same_rank MODEL SPEC OPTIONS...: the text of a rank has the rank
   shift 2
   ./vram convert "$model" --parallel "$spec" --rank 1 -o build/part/rank.vram || bad "not written: $model $spec"
   ./vram estimate "$model" --train adamw --parallel "$spec" --rank 1 --json "$@" >build/part/parallel.out
-  ./vram estimate build/part/rank.vram --train adamw --parallel "$spec" --rank 1 --json "$@" | cmp -s - build/part/parallel.out && ok || bad "another step: $model $spec"
+  ./vram estimate build/part/rank.vram --train adamw --parallel "$spec" --rank 1 --json "$@" | cmp -s - build/part/parallel.out && [ -s build/part/parallel.out ] && ok ||
+    bad "another step: $model $spec"
 }
 same_rank tests/golden/parallel/hf_gemma.vram tp=2,sp=1 --step first --amp bf16
 same_rank tests/golden/parallel/odd.vram tp=3,loss_parallel=1
@@ -90,6 +97,7 @@ same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
 # PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
 printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
 ./vram estimate build/part/several.vram --train adamw --json | grep -q '"backward":{[^}]*"requested_peak_bytes":37363712,' && ok || bad "backward from several values"
+same_rank tests/golden/parallel/tiny.vram cp=2,rotate_method=alltoall --amp bf16
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
 refuse_parallel "experts that the ranks do not divide" tests/golden/parallel/moe1.vram --train adamw --parallel ep=3
@@ -110,9 +118,73 @@ for rank in 1 6; do
   ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank $rank --json | grep -q "\"peak_requested_bytes\":$peak," && ok ||
     bad "rank $rank takes other bytes than its class"
 done
+# the largest batch of what is cut: it fits every rank, and the next one does not
+for words in "tests/golden/parallel/moe1.vram ep=2" "tests/golden/parallel/tiny.vram cp=2" "tests/golden/parallel/tiny.vram fsdp2=2+cp=2"; do
+  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"value":\([0-9]*\).*/\1/p')
+  for batch in "${value:-0}" $((${value:-0} + 1)); do
+    ./vram estimate ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --rank all --batch "$batch" >build/part/parallel.out
+    [ $? = $((batch == ${value:-0} ? 0 : 3)) ] && ok || bad "vram fit $words: $value, and --batch $batch"
+  done
+done
+# a plan is the step that vram estimate has of the same calls, and fits every rank; the smallest budget is one
+figures() { sed -n "s/.*\"$1\":{\"peak_requested_bytes\":\([0-9]*\),\"peak_allocated_bytes\":\([0-9]*\),\"device_bytes\":\([0-9]*\).*/\1 \2 \3/p"; }
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+tiny4="tests/golden/parallel/tiny4.vram --train adamw"
+for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
+  if ./vram plan $tiny4 --parallel $spec --budget 1KiB --json >build/part/parallel.out; then bad "a plan of 1 KiB: $spec"; else
+    [ $? = 3 ] && ok || bad "vram plan $spec --budget 1KiB"
+  fi
+  smallest=$(number smallest_budget_bytes <build/part/parallel.out)
+  ./vram plan $tiny4 --parallel $spec --budget "$smallest" --json >build/part/parallel.out && ok || bad "vram plan $spec: its smallest budget"
+  nodes=$(sed -n 's/.*"checkpoint_nodes":"\([^"]*\)".*/\1/p' build/part/parallel.out)
+  ./vram estimate $tiny4 --parallel $spec ${nodes:+--checkpoint-nodes $nodes} --rank "$(number rank <build/part/parallel.out)" --budget "$smallest" --json |
+    sed 's/.*"peak_requested_bytes":\([0-9]*\),.*"peak_allocated_bytes":{[^}]*"expected":\([0-9]*\),.*"device_bytes":{[^}]*"expected":\([0-9]*\),.*/\1 \2 \3/' >build/part/parallel.want
+  [ "$nodes" ] && [ "$(cat build/part/parallel.want)" = "$(figures planned <build/part/parallel.out)" ] && ok || bad "the step planned for $spec is not that of $nodes"
+  ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
+done
+if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "checkpointed nodes in a pipeline are not played"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3
 refuse_parallel "static_graph under no_sync" $layers --parallel ddp=3,static_graph=1 --accumulate 2
 refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --parallel ddp=3,hook=f32
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
+# each line of fit --parallel auto is what estimate says of its words
+moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+cat >build/part/auto.py <<'EOF'
+import json, subprocess, sys
+model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+options = [model, "--train", "adamw", "--amp", "bf16", "--gpu", "rtx4060", "--json"]
+run = lambda *a: json.loads(subprocess.run(["./vram", *a], stdout=subprocess.PIPE).stdout)
+auto = ["--parallel", "auto", "--devices", devices, "--global-batch", str(2 * int(devices)), "--top", "all"]
+lines = [x for x in run("fit", *options, *auto)["lines"] if all(w in x["parallel"] for w in words)]
+for x in lines:
+    words = ["--parallel", x["parallel"], "--rank", str(x["rank"]), "--batch", str(x["batch"])]
+    words += ["--accumulate", str(x["micro_batches"])] if x["pp"] == 1 else []
+    words += ["--checkpoint", "layers"] if x["checkpoint_layers"] else []
+    y = run("estimate", *options, *words)
+    for key in "device_bytes", "peak_requested_bytes", "peak_reserved_bytes", "local_params_bytes":
+        its = y[key]["expected"] if key == "device_bytes" else y[key]
+        if its != x[key]:
+            sys.exit(f"{words}: {key} {x[key]}, estimate {its}")
+sys.exit(0 if len(lines) > 7 else f"{len(lines)} lines")
+EOF
+python3 build/part/auto.py tests/golden/parallel/moe1.vram 2 && ok || bad "another step than estimate plays"
+python3 build/part/auto.py tests/golden/parallel/odd4.vram 4 fsdp2 tp=2,sp && ok || bad "another step than estimate plays"
+if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
+  bad "options of any length"; else
+  [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
+fi
+# the help of --parallel has every strategy and option that is read, but for one that is not played
+./vram help parallel >build/part/parallel.out
+for word in $(sed -n 's/^ *VRAM__SPEC_ROW_OF(\([a-z0-9_]*\),.*/\1/p; s/^ *{"\([a-z0-9_]*\)", VRAM__SPEC.*/\1/p' src/parallel/spec.c) \
+  ddp zero1 fsdp1 fsdp2 hsdp tp pp cp ep ds1 ds2 ds3; do
+  if [ "$word" = overlap_with_ddp ] || grep -qw -e "$word" build/part/parallel.out; then ok; else bad "vram help parallel: no $word"; fi
+done
+sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
+sed '2i\
+unit no_module' build/part/parallel.out >build/part/parallel.vram
+refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
+refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -23,12 +23,12 @@ awk 'BEGIN {
   }
   print "mean loss g499" }' >$work/long.vram
 if ./vram estimate resnet50 --train adamw --svg - | cmp -s - examples/resnet50.svg; then ok; else
-  bad "the picture of README.md is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
+  bad "the picture of README.md is an old one: make pictures"
 fi
 for way in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do
   # shellcheck disable=SC2086 # words
   if ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $way --svg - | cmp -s - examples/llama_${way%%=*}.svg; then ok; else
-    bad "the picture of README.md is an old one: examples/llama_${way%%=*}.svg"
+    bad "the picture of README.md is an old one: make pictures (examples/llama_${way%%=*}.svg)"
   fi
 done
 printf 'fw,bw,x,xbar,ftmp,btmp\n1,2,0,0,0,0\n0,0,0,0,0,0\n' >$work/two.csv
@@ -77,6 +77,7 @@ picture small plan tests/plan/nine.csv --budget 30KB --units bytes
 picture offload plan tests/plan/nine.csv --budget 42KB --offload 0.01/1KB --gpu t4
 picture two plan $work/two.csv --budget 1GB --units si
 picture deep plan $work/deep.csv --budget 60KB
+picture ranks html tests/golden/parallel/tiny4.vram --train adamw --batch 1 --parallel pp=4,microbatches=6+fsdp2=3 --rank all
 picture si html $models/nn_lenet5.vram --train adamw --units si --accumulate 30
 
 {

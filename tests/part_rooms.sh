@@ -1,4 +1,4 @@
-# The parts of src/: packed they are vram.h, each compiles alone with no more than its room may use,
+# The parts of src/: packed they are vram.h and vram_cuda.h, each of vram.h compiles alone with no more than its room may use,
 # parts can be left out. Sourced by part.sh.
 work=$PWD/build/rooms
 rm -rf "$work"
@@ -7,14 +7,17 @@ mkdir -p "$work"
 # A. vram.h is what src/ makes, and says where each part comes from
 sh src/pack.sh >"$work/vram.h" 2>"$work/log" || bad "src/pack.sh: $(cat "$work/log")"
 same "vram.h is packed from src/" "$work/vram.h" vram.h
-parts=$(sed '/^#/d; /^names$/d; /^unless /d; /^end /d' src/parts)
+sh src/pack.sh parts_cuda >"$work/vram_cuda.h" 2>"$work/log" || bad "src/pack.sh: $(cat "$work/log")"
+same "vram_cuda.h is packed from src/cuda/" "$work/vram_cuda.h" vram_cuda.h
+parts_of() { sed '/^#/d; /^names$/d; /^unless /d; /^end /d; /^include /d' "src/$1"; }
+parts=$(parts_of parts)
 (cd src && ls */*.[ch] | grep -v '^api/api.h$' | sort) >"$work/there"
-echo "$parts" | sort >"$work/listed"
-same "every part is in src/parts" "$work/there" "$work/listed"
-for p in $parts; do
+(echo "$parts" && parts_of parts_cuda) | sort >"$work/listed"
+same "every part is in src/parts or src/parts_cuda" "$work/there" "$work/listed"
+for p in $parts $(parts_of parts_cuda); do
   tag=$(echo "$p" | sed 's:^\([a-z]*\)/\1\.h$:\1:; s/\.[ch]$//')
   case $p in
-  frame/* | ct/* | api/*) ;;
+  frame/* | ct/* | api/* | cuda/*) ;;
   *) head -n 1 "src/$p" | grep -q "^/\* >>$tag    [a-zA-Z]" && ok || bad "$p: its first line is not '/* >>$tag    what it is'" ;;
   esac
   [ "$(wc -l <"src/$p")" -le 1500 ] && ok || bad "$p has more than 1,500 lines"

@@ -51,7 +51,7 @@
   }
   function colours(svg) {
     const list = [];
-    for (let i = 0; i < 10; i++) {
+    for (let i = 0; i < 11; i++) {
       const e = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
       e.setAttribute('class', 'v' + i);
       svg.appendChild(e);
@@ -69,8 +69,8 @@
     });
   }
   function fill(e) { return getComputedStyle(e).fill; }
-  document.querySelectorAll('svg[viewBox^="0 0 500"]').forEach(function (svg) {
-    const all = plain(svg), scale = (all.r - all.l) / 500;
+  document.querySelectorAll('svg[viewBox^="0 0 500"],svg[viewBox^="0 0 250"]').forEach(function (svg) {
+    const all = plain(svg), scale = (all.r - all.l) / svg.viewBox.baseVal.width;
     const paper = fill(svg.querySelector('rect.p'));
     const texts = Array.from(svg.querySelectorAll('text')).map(box);
     if (!texts.length) say('no text');
@@ -121,6 +121,7 @@
     (cell || step).dispatchEvent(new PointerEvent('pointerleave'));
     if (!tip.hidden) say('the tool tip stays');
     const th = document.querySelectorAll('#layers th')[4];
+    if (!th) return; /* a pipeline has none */
     th.click();
     const sorted = Array.from(document.querySelectorAll('#layers tbody tr')).map(function (tr) {
       return +tr.cells[4].dataset.v;

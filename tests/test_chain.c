@@ -451,6 +451,106 @@ static void clocks(void) {
   free(w.arena);
 }
 
+/* ---- units of wrappers ---- */
+
+enum { UNITS = 6 };
+
+/* A model of units of these widths. */
+static void units_text(char *to, size_t cap, const int *width) {
+  size_t n = (size_t)snprintf(to, cap, "input x f32 [64,32]\n");
+  char in[16] = "x";
+  int i;
+  for (i = 0; i < UNITS; i++) {
+    n += (size_t)snprintf(to + n, cap - n, "linear u.%d.a %s out_features=%d\n", i, in, width[i]);
+    n += (size_t)snprintf(to + n, cap - n, "gelu u.%d.b u.%d.a\ntanh u.%d.c u.%d.b\n", i, i, i, i);
+    n += (size_t)snprintf(to + n, cap - n, "linear u.%d.d u.%d.c out_features=32\n", i, i);
+    snprintf(in, sizeof in, "u.%d.d", i);
+  }
+  snprintf(to + n, cap - n, "mean loss u.%d.d\n", UNITS - 1);
+}
+
+/* The operations that run again of the cheapest units that are enough, tried one by one;
+   VRAM_OVERFLOW: none are. */
+static uint64_t cheapest(const play *p, vram_step_options o, const vram_range *unit) {
+  uint64_t best = VRAM_OVERFLOW, cost;
+  uint32_t set, i;
+  vram_range list[UNITS];
+  for (set = 0; set < 1u << UNITS; set++) {
+    vram_report r;
+    vram_error e;
+    uint64_t bytes;
+    void *scratch;
+    const vram_node *n;
+    o.ncheckpoint = 0;
+    for (i = 0, cost = 0; i < UNITS; i++)
+      if (set >> i & 1) {
+        list[o.ncheckpoint++] = unit[i];
+        for (n = unit[i].first; n != unit[i].last->next; n = n->next)
+          cost += vram_node_flops(n);
+      }
+    o.checkpoint = list;
+    bytes = vram_step_bytes(&p->graph, &o);
+    scratch = need(bytes);
+    if (!vram_step(&p->graph, &o, scratch, bytes, &r, &e) && r.fits && cost < best)
+      best = cost;
+    free(scratch);
+  }
+  return best;
+}
+
+static void units(void) {
+  static const char *const spec[] = {"fsdp2=2", "fsdp2=2,reshard=0", "fsdp1=2", "ds3=2,bf16=0"};
+  static const int width[][UNITS] = {{64, 64, 64, 64, 64, 64}, {512, 64, 8, 256, 32, 128}};
+  vram_parallel w;
+  vram_step_options o;
+  vram_planned_step q;
+  vram_range unit[UNITS];
+  vram_report plain;
+  vram_error e;
+  char text[1024];
+  size_t i, k, b;
+  play p;
+  for (i = 0; i < 2; i++)
+    for (k = 0; k < sizeof spec / sizeof *spec; k++) {
+      uint64_t floor = 0;
+      units_text(text, sizeof text, width[i]);
+      memset(&p, 0, sizeof p);
+      snprintf(test_where, sizeof test_where, "units of %d and more, %s", width[i][0], spec[k]);
+      if (!NEED(!play_parse(&p, text, strlen(text), NULL, 0)) ||
+          !NEED(!vram_parallel_parse(spec[k], &w, &e)))
+        return;
+      train(&o);
+      o.parallel = &w;
+      o.context_bytes = VRAM_NO_CONTEXT;
+      EQUAL(vram_graph_unit_ranges(&p.graph, w.units, unit, UNITS), UNITS);
+      if (!NEED(!play_step(&p, &o)))
+        return;
+      plain = p.report;
+      for (b = 0; b < 8; b++) {
+        const uint64_t most = plain.device_bytes.expected;
+        const uint64_t budget = b ? most - (most - floor) / 7 * b : most;
+        if (!NEED(!plan(&p, &o, budget, &q)))
+          return;
+        EQUAL(q.nunit, UNITS);
+        CHECK(!q.chain.nstage && !q.span);
+        EQUAL(q.feasible, q.report.fits);
+        EQUAL(q.plain.peak_requested_bytes, plain.peak_requested_bytes);
+        floor = q.smallest_budget_bytes;
+        again(&p, &o, &q);
+        if (!q.feasible)
+          CHECK(budget < floor);
+        else if (!i) /* of equal ones as few as there can be */
+          EQUAL(q.cost - q.cost_plain, cheapest(&p, o, unit));
+        else
+          CHECK(q.cost - q.cost_plain >= cheapest(&p, o, unit));
+        CHECK(b || (!q.nrange && q.cost == q.cost_plain));
+        vram_step_plan_free(&q, &heap);
+      }
+      EQUAL(heap_live, 0);
+      play_end(&p);
+    }
+}
+
 /* ---- what goes wrong ---- */
 
 static void errors(void) {
@@ -514,6 +614,7 @@ int main(int argc, char **argv) {
   places();
   clocks();
   errors();
+  units();
   for (i = 1; i < argc; i++)
     one_model(argv[i]);
   return test_done("test_chain");

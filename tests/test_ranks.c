@@ -170,22 +170,33 @@ static void classes_of_worlds(void) {
   EQUAL(every_rank(odd, "ds3=5"), 1);
 }
 
+/* A step in scratch of its own; *node: where its peak is, which may be a node of that scratch. */
+static void step_alone(const vram_graph *g, const vram_step_options *o, vram_report *r,
+                       char *node) {
+  const uint64_t bytes = vram_step_bytes(g, o);
+  void *scratch = malloc((size_t)bytes);
+  memset(r, 0, sizeof *r);
+  *node = 0;
+  CHECK(scratch && !vram_step(g, o, scratch, bytes, r, NULL));
+  vram_node_name(r->peak_node, node, 64);
+  r->peak_node = NULL;
+  free(scratch);
+}
+
 /* The same options with and without layers_once; 1: the same report, in less memory. */
 static int once_is_the_same(const vram_graph *g, vram_step_options *o) {
   vram_report r[2];
   const void *const every = r, *const once = r + 1;
   uint64_t used[2];
+  char node[2][64];
   int i;
   for (i = 0; i < 2; i++) {
-    const uint64_t bytes = vram_step_bytes(g, o);
-    void *scratch = malloc((size_t)bytes);
     o->layers_once = i;
-    memset(r + i, 0, sizeof *r);
-    CHECK(scratch && !vram_step(g, o, scratch, bytes, r + i, NULL));
-    free(scratch);
+    step_alone(g, o, r + i, node[i]);
     used[i] = r[i].scratch_used;
     r[i].scratch_used = 0;
   }
+  CHECK(!strcmp(node[0], node[1]));
   return CHECK(!memcmp(every, once, sizeof *r)) && used[1] < used[0];
 }
 
@@ -228,8 +239,104 @@ static void layers_once(void) {
   free(mem);
 }
 
+/* So are microbatches of a pipeline. */
+static void microbatches_once(void) {
+  static const char *const spec[] = {"pp=2,microbatches=40",
+                                     "pp=3,microbatches=17+ddp=2",
+                                     "pp=12,microbatches=12+ddp=3",
+                                     "pp=12,microbatches=50+zero1=2",
+                                     "pp=4,microbatches=9+fsdp2=3,mp=bf16",
+                                     "pp=2,microbatches=30+hsdp=2x2,reshard=0"};
+  const uint32_t room = 4u << 20;
+  void *mem = malloc(room);
+  vram_graph g;
+  size_t i;
+  char *text = play_file("examples/models/bert_base.vram", NULL);
+  if (CHECK(mem && text)) {
+    vram_graph_init(&g, mem, room);
+    CHECK(!vram_graph_parse(&g, text, strlen(text), NULL, 0, NULL));
+  }
+  for (i = 0; mem && text && i < sizeof spec / sizeof *spec; i++) {
+    vram_parallel p;
+    vram_step_options o;
+    uint32_t k;
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.optimizer = VRAM_OPTIM_adamw;
+    o.amp = i & 1 ? VRAM_BF16 : VRAM_DTYPE_NONE;
+    CHECK(!vram_parallel_parse(spec[i], &p, NULL));
+    o.parallel = &p;
+    for (k = 0; k < p.pp; k += p.pp == 12 ? 5 : 1) {
+      snprintf(test_where, sizeof test_where, "microbatches_once %s, stage %u", spec[i],
+               (unsigned)k);
+      p.rank = k * (uint32_t)(vram_parallel_world(&p) / p.pp);
+      once_is_the_same(&g, &o);
+    }
+  }
+  *test_where = 0;
+  free(text);
+  free(mem);
+}
+
+/* A stage that was played is known to other wrappers of its kind, and to no other stage. */
+static void stage_known(void) {
+  static const char *const spec[][2] = {
+      {"pp=4,microbatches=9+ddp=2", "pp=4,microbatches=9+zero1=2"},
+      {"pp=4,microbatches=9+fsdp2=6", "pp=4,microbatches=9+hsdp=3x2"},
+      {"pp=4,microbatches=9+hsdp=2x3,reshard=0", "pp=4,microbatches=9+fsdp2=6,reshard=0"}};
+  const uint32_t room = 4u << 20;
+  void *mem = malloc(room);
+  vram_graph g;
+  size_t i;
+  char *text = play_file("examples/models/bert_base.vram", NULL);
+  if (CHECK(mem && text)) {
+    vram_graph_init(&g, mem, room);
+    CHECK(!vram_graph_parse(&g, text, strlen(text), NULL, 0, NULL));
+  }
+  for (i = 0; mem && text && i < sizeof spec / sizeof *spec; i++) {
+    const void *alone, *known;
+    vram_parallel p[2];
+    vram_report r[2];
+    vram_step_options o;
+    vram_error err;
+    uint64_t bytes;
+    char node[64];
+    void *scratch;
+    uint32_t k;
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.amp = VRAM_BF16;
+    for (k = 0; k < 2; k++) {
+      CHECK(!vram_parallel_parse(spec[i][k], p + k, NULL));
+      p[k].rank = (uint32_t)(vram_parallel_world(p + k) / 2);
+    }
+    o.parallel = p + 1;
+    bytes = vram_step_bytes(&g, &o) + 65536;
+    step_alone(&g, &o, r, node);
+    o.parallel = p;
+    scratch = malloc((size_t)bytes);
+    CHECK(scratch && !vram_step(&g, &o, scratch, bytes, r + 1, NULL));
+    o.stage_known = 1;
+    o.parallel = p + 1;
+    memset(r + 1, 0, sizeof *r);
+    CHECK(scratch && !vram_step(&g, &o, scratch, bytes, r + 1, NULL));
+    r[1].peak_node = NULL;
+    r[0].scratch_used = r[1].scratch_used = 0;
+    alone = r;
+    known = r + 1;
+    CHECK(!memcmp(alone, known, sizeof *r));
+    p[1].rank = 0;
+    CHECK(scratch && vram_step(&g, &o, scratch, bytes, r + 1, &err) == VRAM_ERR_VALUE);
+    free(scratch);
+  }
+  free(text);
+  free(mem);
+}
+
 int main(void) {
   layers_once();
+  stage_known();
+  microbatches_once();
   nccl_published();
   nccl_of_meshes();
   classes_of_worlds();

@@ -214,9 +214,11 @@ static void right(void) {
 
 /* Status 2, one line on standard error, nothing on standard output. */
 static void wrong(const char *words, const char *input, size_t len, const char *want) {
+  const long live = alloc_live;
   char shown[200];
   snprintf(test_where, sizeof test_where, "vram %s", words);
   EQUAL(command(words, input, len), USAGE);
+  EQUAL(alloc_live, live);
   EQUAL(out_len, 0);
   EQUAL(lines(err), 1);
   snprintf(shown, sizeof shown, "%.*s", (int)strcspn(err, "\n"), err);
@@ -299,6 +301,14 @@ static void options(void) {
     {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
     {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},
     {"fit - --csv", "vram: an option of --parallel auto: '--csv'"},
+    {"fit - --top 3 --budget 1GiB", "vram: an option of --parallel auto: '--top'"},
+    {"fit - --top 0", "vram: not a number of lines '0' (expected 1 or more, or all)"},
+    {"fit - --top some", "vram: not a number of lines 'some' (expected 1 or more, or all)"},
+    {"fit - --gpu h100-80,a100-80",
+     "vram: several devices are for --parallel auto: 'h100-80,a100-80' (expected one)"},
+    {"fit - --gpu h100-80,h100-81", "vram: unknown GPU 'h100-81' (expected h100-80? vram list "
+                                    "gpus)"},
+    {"fit - --gpu ,h100-80", "vram: unknown GPU '' (expected one of vram list gpus)"},
     {"fit - --solve depth",
      "vram: nothing to solve for 'depth' (expected batch, dim:NAME, lora or segments)"},
     {"fit - --solve dim:",
@@ -438,6 +448,10 @@ static void options(void) {
      "vram: standard output takes one of --json, --csv and one FILE -"},
     {"estimate - --svg - --html -",
      "vram: standard output takes one of --json, --csv and one FILE -"},
+    {"convert - --parallel ddp=2", "vram: nothing is cut by 'ddp=2' (expected tp=N, ep=N or cp=N)"},
+    {"convert - --parallel tp=2 --rank 5", "vram: a rank out of range: '5' (expected 0 to 1)"},
+    {"convert - --parallel tp=2,plan=rowwise:a",
+     "-:4:1: a layer cut by rows whose input is not cut by columns (a, weight [8,8])"},
     {"estimate tests/errors.txt",
      "tests/errors.txt:1:1: an unknown op (found Texts, expected an op of `vram list ops`)"},
   };

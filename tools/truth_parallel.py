@@ -206,6 +206,8 @@ def command(d, text, step):
     o += ["--clip-grad-norm", "foreach"] if d.get("clip") else []
     version = ".".join(d.get("torch", "2.15").split(".")[:2])
     o += ["--rules", "torch-" + version] if version != "2.15" else []
+    if isinstance(d.get("checkpoint"), str):  # a part of the layers
+        return o + ["--checkpoint-nodes", d["checkpoint"]]
     return o + (["--checkpoint", "layers"] if d.get("checkpoint") and d["units"] else [])
 
 
@@ -362,6 +364,8 @@ def print_peers(results):
         off = lambda n: f"{100 * (n / measured - 1):+.1f} %"
         others = [f"{off(int(row['bytes']))} {row['peer']}" for row in rows if row["case"] == case]
         print(f"{case:20} {measured:14} {off(ours):>9}  {'; '.join(others)}")
+    for peer, source in dict.fromkeys((row["peer"], row["source"]) for row in rows):
+        print(f"  {peer + ':':24} {source}")
     print()
 
 

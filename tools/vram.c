@@ -16,12 +16,68 @@ cmd_text help_main = {
     "  vram watch            devices and processes on them, live\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus, rules\n"
     "  vram COMMAND -h       the options of a command\n"
+    "  vram help parallel    many devices: the words of --parallel\n"
     "  vram --version        the version\n"
     "\n"
     "MODEL is a file in the text form (.vram), - for standard input, or the name of\n"
     "a built-in model (vram list models), or an ONNX or TFLite file; for estimate a\n"
     "GGUF or safetensors file, an index of shards or a folder, too.\n"
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n",
+    NULL};
+
+static cmd_text help_parallel = {
+    "vram estimate|fit|plan MODEL --train OPT --parallel SPEC [--rank R|all]\n"
+    "\n"
+    "SPEC                    NAME=RANKS[,OPTION=VALUE...], joined by +:\n"
+    "                        ddp=8   fsdp2=4,mp=bf16,reduce=f32+tp=2   pp=4+ddp=2\n"
+    "Options have the names and defaults of PyTorch and DeepSpeed; 0 or 1 where no\n"
+    "value stands here. --batch is what one rank has, with pp one microbatch. Ranks:\n"
+    "pp outermost, then copies, the ranks of the wrapper, cp, tp innermost.\n"
+    "\n"
+    "what is wrapped around the module: one of\n"
+    "  ddp=N                 DistributedDataParallel: bucket_cap_mb=MB,\n"
+    "                        gradient_as_bucket_view, static_graph,\n"
+    "                        find_unused_parameters, broadcast_buffers,\n"
+    "                        hook=bf16|fp16\n"
+    "  zero1=N               ddp with ZeroRedundancyOptimizer: the same, and\n"
+    "                        parameters_as_bucket_view\n"
+    "  fsdp2=N               fully_shard: mp=DTYPE, reduce=DTYPE,\n"
+    "                        cast_forward_inputs, reshard=default|0|1|N, prefetch=K,\n"
+    "                        cpu_offload, init=meta, units=auto|root|PATTERN\n"
+    "  hsdp=COPIESxSHARDS    fully_shard on a mesh of two dims: the same\n"
+    "  fsdp1=N               FullyShardedDataParallel: mp, reduce, init, units,\n"
+    "                        sharding=FULL_SHARD|SHARD_GRAD_OP|NO_SHARD,\n"
+    "                        use_orig_params, backward_prefetch=pre|post|none,\n"
+    "                        forward_prefetch, limit_all_gathers\n"
+    "  fsdp1=COPIESxSHARDS   with sharding=HYBRID_SHARD|_HYBRID_SHARD_ZERO2\n"
+    "  ds1=N ds2=N ds3=N     DeepSpeed's ZeRO, stage 1 to 3: bf16, fp16,\n"
+    "                        reduce_bucket_size=N, allgather_bucket_size=N,\n"
+    "                        overlap_comm, contiguous_gradients, reduce_scatter,\n"
+    "                        offload_optimizer=cpu, pin_memory,\n"
+    "                        communication_data_type=DTYPE; ds1, ds2:\n"
+    "                        round_robin_gradients; ds3: offload_param=cpu,\n"
+    "                        sub_group_size=N, stage3_prefetch_bucket_size=N,\n"
+    "                        stage3_param_persistence_threshold=N,\n"
+    "                        stage3_max_live_parameters=N,\n"
+    "                        stage3_max_reuse_distance=N; or --deepspeed FILE\n",
+    "\n"
+    "what cuts the model\n"
+    "  tp=N                  tensor parallelism: sp, loss_parallel, plan=LINES\n"
+    "  pp=N                  a pipeline: schedule=1F1B|GPipe|Interleaved1F1B|\n"
+    "                        LoopedBFS|InterleavedZeroBubble|ZBVZeroBubble|DualPipeV,\n"
+    "                        microbatches=M (default: 8), stages=K, loss_fn=NODE,\n"
+    "                        return_outputs, balance, crossing=DTYPE, units=PATTERN\n"
+    "  cp=N                  context parallelism: rotate_method=allgather|alltoall,\n"
+    "                        enable_load_balance\n"
+    "  ep=N                  expert parallelism, with ddp over the same ranks\n"
+    "\n"
+    "what goes together      fsdp2 or hsdp with tp; pp with ddp, zero1, fsdp2, hsdp\n"
+    "                        and tp; cp with ddp, zero1, fsdp1, fsdp2, hsdp\n"
+    "--rank all              every rank: equal ones once, the fullest marked\n"
+    "--html FILE             with it: a page with a picture of each, and what each\n"
+    "                        strategy costs\n"
+    "vram fit --parallel auto --devices N\n"
+    "                        which of all ways fits; docs/parallel.md says more\n",
     NULL};
 
 static cmd_text help_none = {NULL};
@@ -40,12 +96,25 @@ const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"complete", help_none, complete_command},
                                {NULL, NULL, NULL}};
 
+/* `vram help WORD`: of a command, or of what has a text of its own. */
+static int help(const char *word) {
+  const cmd_entry *c;
+  for (c = cmd_table; c->name; c++)
+    if (!strcmp(word, c->name) && *c->help)
+      return cmd_help(c->help, stdout), FITS;
+  if (strcmp(word, "parallel") && strcmp(word, "--parallel"))
+    return cmd_bad("no help of", word, "a command, or parallel");
+  return cmd_help(help_parallel, stdout), FITS;
+}
+
 static int run(int argc, char **argv) {
   const cmd_entry *c;
   const char *best;
   char expected[64];
   if (argc < 2)
     return cmd_help(help_main, stderr), USAGE;
+  if (argc > 2 && !strcmp(argv[1], "help"))
+    return help(argv[2]);
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
     return cmd_help(help_main, stdout), FITS;
   if (!strcmp(argv[1], "--version"))

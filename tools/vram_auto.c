@@ -35,15 +35,21 @@ static auto_group *group_new(auto_search *a) {
   return a->group + a->ngroup++;
 }
 
+static void places_end(auto_places *x) {
+  uint32_t i;
+  for (i = 0; i < x->count; i++) {
+    free(x->at[i].mem);
+    free(x->at[i].layer);
+    free(x->at[i].unit);
+  }
+  free(x->at);
+}
+
 static void search_end(auto_search *a) {
-  uint32_t i, k;
+  uint32_t i;
   for (i = 0; i < a->ngroup; i++) {
-    for (k = 0; k < a->group[i].count; k++) {
-      free(a->group[i].place[k].mem);
-      free(a->group[i].place[k].layer);
-      free(a->group[i].place[k].unit);
-    }
-    free(a->group[i].place);
+    places_end(&a->group[i].plain);
+    places_end(&a->group[i].sharded);
   }
   for (i = 0; i < a->nbatch; i++)
     model_unload(a->batch + i);
@@ -82,6 +88,10 @@ static int spec_add(const auto_search *a, char *spec, const char *part) {
     option += len;
   }
   return 1;
+}
+
+static int too_long(const auto_search *a) {
+  return cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
 }
 
 /* One way with parameters that are gathered, and the same where they stay. */
@@ -130,6 +140,10 @@ static int line_add(auto_search *a, const auto_line *like, const char *wrapper, 
     return cmd_no_memory();
   *x = *like;
   *x->spec = 0;
+  x->family = !*wrapper                                                  ? AUTO_ALONE
+              : !strncmp(wrapper, "ddp", 3) || !strncmp(wrapper, "z", 1) ? AUTO_DDP
+              : strstr(wrapper, ",reshard")                              ? AUTO_STAYS
+                                                                         : AUTO_GATHERED;
   if (x->pp > 1) {
     snprintf(part, sizeof part, "pp=%" PRIu32 ",microbatches=%" PRIu32, x->pp, x->micro_batches);
     good = spec_add(a, x->spec, part);
@@ -148,7 +162,7 @@ static int line_add(auto_search *a, const auto_line *like, const char *wrapper, 
     snprintf(part, sizeof part, "tp=%" PRIu32 "%s", x->tp, sp ? ",sp=1" : "");
     good &= spec_add(a, x->spec, part);
   }
-  return good ? FITS : cmd_bad("options of --parallel auto are too long:", a->j->spec, NULL);
+  return good ? FITS : too_long(a);
 }
 
 /* What tp, cp, ep and a micro-batch leave: pipelines, wrappers, with layers checkpointed and
@@ -202,167 +216,16 @@ static double bubble_of(uint32_t ranks, uint32_t microbatches) {
   return (double)(ranks - 1) / (double)(microbatches + ranks - 1);
 }
 
+static void line_price(const auto_search *a, auto_line *x) {
+  x->cost = (x->flops + x->again) / (1 - x->bubble) + (double)x->sent * (double)a->j->flop_per_byte;
+}
+
 static void line_cost(const auto_search *a, auto_line *x, double forward, double again) {
   const double share = (double)x->micro_batches / ((double)x->tp * x->cp * x->pp);
   x->flops = 3 * forward * share;
   x->again = again * share;
   x->bubble = bubble_of(x->pp, x->micro_batches);
-  x->cost = (x->flops + x->again) / (1 - x->bubble) + (double)x->sent * (double)a->j->flop_per_byte;
-}
-
-/* ---- playing ---- */
-
-static int step_on(auto_search *a, const vram_graph *g, const vram_step_options *o, vram_report *r,
-                   vram_error *err) {
-  const uint64_t need = vram_step_bytes(g, o);
-  if (need > a->scratch_bytes) {
-    free(a->scratch);
-    a->scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-    a->scratch_bytes = a->scratch ? need : 0;
-    if (!a->scratch)
-      return cmd_no_memory();
-  }
-  vram_step(g, o, a->scratch, a->scratch_bytes, r, err);
-  a->steps++;
-  return err->code == VRAM_ERR_MEMORY ? cmd_no_memory() : FITS;
-}
-
-/* What the bounds of a step that was not replayed say: the allocator reserves at most half more
-   than is allocated and 32 MiB (vram_solve decides so, too), at least what is allocated. */
-static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
-  const uint64_t beside = r->context_bytes.expected + r->nccl_bytes.expected;
-  const uint64_t room = budget > beside ? budget - beside : 0;
-  if (r->replayed)
-    return r->fits ? AUTO_FITS : AUTO_NO;
-  return r->peak_allocated_bytes.lower > room ? AUTO_NO
-         : r->peak_allocated_bytes.upper >= room / 2 - (room < 67108864 ? room / 2 : 33554432)
-             ? AUTO_OPEN
-             : AUTO_FITS;
-}
-
-/* Reasons are the same up to what was found. */
-static int same_reason(const char *a, const char *b) {
-  const char *end = strstr(a, " (found");
-  return !strncmp(a, b, end ? (size_t)(end - a) : sizeof((auto_reason *)0)->text - 1);
-}
-
-static void refuse(auto_search *a, auto_line *x, const char *why) {
-  uint32_t i;
-  x->verdict = AUTO_REFUSED;
-  a->refused++;
-  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
-    ;
-  if (i == AUTO_REASONS)
-    return;
-  if (i == a->nreason) {
-    a->nreason++;
-    snprintf(a->reason[i].text, sizeof a->reason->text, "%.*s", (int)sizeof a->reason->text - 1,
-             why);
-    snprintf(a->reason[i].spec, sizeof a->reason->spec, "%s", x->spec);
-  }
-  a->reason[i].count++;
-}
-
-/* The rank of the wrapper that has the most elements, of the place of p->rank. */
-static int fullest_shard(const vram_graph *g, vram_parallel *p) {
-  vram_rank_class *list;
-  uint32_t n, i, k = 0;
-  const int status = ranks_classes(g, p, 0, &list, &n);
-  if (!status) {
-    for (i = 1; i < n; i++)
-      if (list[i].elements > list[k].elements)
-        k = i;
-    p->rank = list[k].rank;
-  }
-  free(list);
-  return status;
-}
-
-/* A rank's step; the line has the fullest one's. */
-static int rank_play(auto_search *a, auto_line *x, const vram_graph *g, const vram_step_options *o,
-                     vram_parallel *p) {
-  vram_report r;
-  vram_error err;
-  auto_verdict verdict;
-  uint64_t sent = 0;
-  int i, status = fullest_shard(g, p);
-  if (!status)
-    status = step_on(a, g, o, &r, &err);
-  if (status)
-    return status;
-  if (err.code && err.code != VRAM_ERR_OVERFLOW) {
-    refuse(a, x, err.text);
-    return FITS;
-  }
-  if (err.code) { /* beyond all devices */
-    memset(&r, 0, sizeof r);
-    r.device_bytes.lower = r.device_bytes.expected = r.device_bytes.upper = UINT64_MAX;
-    r.peak_allocated_bytes.lower = UINT64_MAX;
-  }
-  r.peak_node = NULL;
-  verdict = verdict_of(&r, a->j->budget);
-  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
-    sent += r.communication[i].sent;
-  x->sent = sent > x->sent ? sent : x->sent;
-  if (verdict < x->verdict)
-    x->verdict = verdict;
-  if (r.device_bytes.expected > x->report.device_bytes.expected) {
-    x->report = r;
-    x->rank = p->rank;
-  }
-  return FITS;
-}
-
-/* Stages between the first and the last are the same where they have as many units that are alike.
-   Of those the first has most microbatches in flight (Schedule1F1B: as many as there are stages
-   from it on), so that no other one takes more. */
-static int is_behind_the_same(const auto_search *a, const auto_line *x, const auto_place *place,
-                              uint32_t stage) {
-  return stage > 1 && stage + 1 < x->pp && place->alike && place->nunit % x->pp == 0 &&
-         !has_option(a, "schedule") && !has_option(a, "stages") && !has_option(a, "balance");
-}
-
-/* Every place and every stage of the pipeline: the line is what the fullest takes. */
-static int line_play(auto_search *a, auto_line *x, int replay) {
-  const auto_group *group = a->group + x->group;
-  vram_step_options o = a->j->o;
-  vram_parallel p;
-  vram_error err;
-  uint32_t i, stage;
-  int status = FITS;
-  x->verdict = AUTO_FITS;
-  x->replayed = replay;
-  x->report.device_bytes.expected = x->sent = 0;
-  if (vram_parallel_parse(x->spec, &p, &err)) {
-    refuse(a, x, err.text);
-    return FITS;
-  }
-  p.step = a->j->nth_step;
-  o.parallel = &p;
-  o.budget_bytes = a->j->budget;
-  o.replay = replay ? &a->j->pool : NULL;
-  o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
-  o.layers_once = !replay;
-  for (i = 0; i < group->count && !status && x->verdict; i++) {
-    const auto_place *place = group->place + i;
-    const int units = p.wrapper == VRAM_WRAPPER_FSDP2;
-    if (x->checkpoint) {
-      o.by_keyword = 1;
-      o.checkpoint = units ? place->unit : place->layer;
-      o.ncheckpoint = units ? place->nunit : place->nlayer;
-      if (!o.ncheckpoint) {
-        refuse(a, x, "no layers to checkpoint");
-        break;
-      }
-    }
-    for (stage = 0; stage < x->pp && !status && x->verdict; stage++) {
-      if (is_behind_the_same(a, x, place, stage))
-        continue;
-      p.rank = a->devices / x->pp * stage + place->rank;
-      status = rank_play(a, x, &place->g, &o, &p);
-    }
-  }
-  return status;
+  line_price(a, x);
 }
 
 /* ---- the graphs ---- */
@@ -410,6 +273,59 @@ static int units_alike(const vram_range *a, const vram_range *b) {
   return n == a->last->next && m == b->last->next;
 }
 
+/* Which unit a node is in, or behind: of how many the first node is not behind it. */
+static uint32_t unit_of(const auto_place *x, uint32_t node) {
+  uint32_t low = 0, high = x->nunit;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (x->unit[middle].first->index <= node)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* What is made in front of each unit and used in it or behind. */
+static void crossing_of(const auto_place *x, const uint32_t *last, uint64_t *bytes) {
+  const vram_node *n;
+  uint32_t i, k;
+  for (n = x->g.first; n; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nout; i++) {
+      const uint32_t end = unit_of(x, last[n->out[i].index]);
+      uint64_t each = 0;
+      k = unit_of(x, n->index);
+      if (k < end)
+        vram_dtype_bytes(n->out[i].dtype, n->out[i].d->numel, &each);
+      for (; k < end; k++)
+        bytes[k] += each;
+    }
+}
+
+/* Are the units between the first and the last alike, with nothing between them, and does as much
+   go from one to the next everywhere? */
+static int are_alike(auto_place *x) {
+  uint64_t *crossing = (uint64_t *)calloc(x->nunit + (size_t)1, sizeof *crossing);
+  uint32_t *last = (uint32_t *)calloc(x->g.nvalue + (size_t)1, sizeof *last), i;
+  const vram_node *n;
+  x->alike = crossing && last && !x->g.stage_first;
+  for (n = x->alike ? x->g.first : NULL; n; n = n->next)
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
+      last[n->in[i]->index] = n->index;
+  if (x->alike)
+    crossing_of(x, last, crossing);
+  for (i = 1; i + 1 < x->nunit && x->alike; i++) {
+    n = x->unit[i].last->next;
+    while (n->op >= VRAM_OP_COUNT)
+      n = n->next;
+    x->alike = n == x->unit[i + 1].first && crossing[i] == crossing[i + 1] &&
+               (i + 2 == x->nunit || units_alike(x->unit + i, x->unit + i + 1));
+  }
+  free(last);
+  free(crossing);
+  return crossing && last ? FITS : cmd_no_memory();
+}
+
 /* What is checkpointed. */
 static int ranges_of(auto_place *x, vram_words units) {
   uint32_t n = 0;
@@ -423,31 +339,26 @@ static int ranges_of(auto_place *x, vram_words units) {
   if (n)
     vram_graph_ranges(&x->g, "layers", x->layer, n, &x->nlayer, NULL);
   vram_graph_unit_ranges(&x->g, units, x->unit, x->nunit);
-  x->alike = !x->g.stage_first;
-  for (n = 1; n + 2 < x->nunit && x->alike; n++)
-    x->alike = units_alike(x->unit + n, x->unit + n + 1);
-  return FITS;
+  return are_alike(x);
 }
 
-/* The graphs of the places along tp and ep that differ, and the lines on them; *cut becomes 0 where
-   it cannot be cut so. */
-static int places_make(const auto_search *a, const vram_graph *whole, auto_group *group,
-                       const vram_parallel *cut, vram_error *err) {
+/* The graphs of the places along tp that differ; to->err: it cannot be cut so. */
+static int places_make(const auto_search *a, const vram_graph *whole, const vram_parallel *cut,
+                       auto_places *to) {
   vram_rank_class *place = NULL;
   vram_parallel p = *cut, units;
   char spec[AUTO_SPEC] = "";
   uint32_t n = 1, i;
-  int status = FITS;
-  memset(err, 0, sizeof *err);
-  if (cut->tp > 1)
+  int status = spec_add(a, spec, "fsdp2=2") ? FITS : too_long(a);
+  if (!status)
+    vram_parallel_parse(spec, &units, NULL);
+  if (!status && cut->tp > 1)
     status = ranks_classes(whole, &p, 1, &place, &n);
-  group->place = status ? NULL : (auto_place *)calloc(n, sizeof *group->place);
-  if (!status && !group->place)
+  to->at = status ? NULL : (auto_place *)calloc(n, sizeof *to->at);
+  if (!status && !to->at)
     status = cmd_no_memory();
-  spec_add(a, spec, "fsdp2=2");
-  vram_parallel_parse(spec, &units, NULL);
-  for (i = 0; i < n && !status && !err->code; i++) {
-    auto_place *x = group->place + group->count++;
+  for (i = 0; i < n && !status && !to->err.code; i++) {
+    auto_place *x = to->at + to->count++;
     const uint64_t bytes = vram_parallel_cut_bytes(whole);
     x->g = *whole;
     p.rank = x->rank = place ? place[i].rank : 0;
@@ -456,12 +367,345 @@ static int places_make(const auto_search *a, const vram_graph *whole, auto_group
       if (!x->mem)
         status = cmd_no_memory();
       else
-        vram_parallel_cut(whole, &p, &x->g, x->mem, bytes, err);
+        vram_parallel_cut(whole, &p, &x->g, x->mem, bytes, &to->err);
     }
-    if (!status && !err->code)
+    if (!status && !to->err.code)
       status = ranges_of(x, units.units);
   }
   free(place);
+  return status;
+}
+
+/* The graphs that the wrapper of p finds: what is cut has other modules where fully_shard is. */
+static int places_of(auto_search *a, const auto_line *x, const vram_parallel *p,
+                     const auto_places **to) {
+  auto_group *group = a->group + x->group;
+  vram_parallel cut = group->cut;
+  *to = &group->plain;
+  if (p->wrapper != VRAM_WRAPPER_FSDP2 || (cut.tp == 1 && cut.cp == 1 && cut.ep == 1))
+    return FITS;
+  *to = &group->sharded;
+  if (group->sharded.at)
+    return FITS;
+  cut.wrapper = p->wrapper;
+  return places_make(a, &a->batch[group->batch].g, &cut, &group->sharded);
+}
+
+/* ---- playing ---- */
+
+/* Where scratch has to grow, what a stage has left there is gone. */
+static int step_on(auto_search *a, const vram_graph *g, vram_step_options *o, vram_report *r,
+                   vram_error *err) {
+  const uint64_t need = vram_step_bytes(g, o);
+  if (need > a->scratch_bytes) {
+    o->stage_known = 0;
+    free(a->scratch);
+    a->scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+    a->scratch_bytes = a->scratch ? need : 0;
+    if (!a->scratch)
+      return cmd_no_memory();
+  }
+  vram_step(g, o, a->scratch, a->scratch_bytes, r, err);
+  return err->code == VRAM_ERR_MEMORY ? cmd_no_memory() : FITS;
+}
+
+static uint64_t room_of(const vram_report *r, uint64_t budget) {
+  const uint64_t beside = r->context_bytes.expected + r->nccl_bytes.expected;
+  return budget > beside ? budget - beside : 0;
+}
+
+/* What the bounds of a step that was not replayed say: the allocator reserves at most half more
+   than is allocated and 32 MiB (vram_solve decides so, too), at least what is allocated. */
+static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
+  const uint64_t room = room_of(r, budget);
+  if (r->replayed)
+    return r->fits ? AUTO_FITS : AUTO_NO;
+  return r->peak_allocated_bytes.lower > room ? AUTO_NO
+         : r->peak_allocated_bytes.upper >= room / 2 - (room < 67108864 ? room / 2 : 33554432)
+             ? AUTO_OPEN
+             : AUTO_FITS;
+}
+
+/* Reasons are the same up to what was found. */
+static int same_reason(const char *a, const char *b) {
+  const char *end = strstr(a, " (found");
+  return !strncmp(a, b, end ? (size_t)(end - a) : sizeof((auto_reason *)0)->text - 1);
+}
+
+static void refuse(auto_search *a, auto_line *x, const char *why) {
+  uint32_t i;
+  x->verdict = AUTO_REFUSED;
+  a->refused++;
+  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
+    ;
+  if (i == AUTO_REASONS)
+    return;
+  if (i == a->nreason) {
+    a->nreason++;
+    snprintf(a->reason[i].text, sizeof a->reason->text, "%.*s", (int)sizeof a->reason->text - 1,
+             why);
+    snprintf(a->reason[i].spec, sizeof a->reason->spec, "%s", x->spec);
+  }
+  a->reason[i].count++;
+}
+
+/* The rank of the wrapper that has the most elements, of the place of p->rank. */
+static int fullest_shard(const vram_graph *g, vram_parallel *p) {
+  vram_rank_class *list;
+  uint32_t n, i, k = 0;
+  const int status = ranks_classes(g, p, 0, &list, &n);
+  if (!status) {
+    for (i = 1; i < n; i++)
+      if (list[i].elements > list[k].elements)
+        k = i;
+    p->rank = list[k].rank;
+  }
+  free(list);
+  return status;
+}
+
+/* A line that is being played. */
+typedef struct auto_play {
+  auto_line *x;
+  vram_parallel p;
+  vram_step_options o;
+  const auto_places *places;
+} auto_play;
+
+/* A rank's step; the line has the fullest one's. *r: what it was, where it is not refused. */
+static int rank_play(auto_search *a, auto_play *y, const auto_place *place, uint32_t stage,
+                     vram_report *r) {
+  auto_line *const x = y->x;
+  const vram_graph *const g = &place->g;
+  vram_step_options quick;
+  vram_error err;
+  auto_verdict verdict;
+  uint64_t sent = 0;
+  int i, status = FITS;
+  y->p.rank = a->devices / x->pp * stage + place->rank;
+  quick = y->o;
+  quick.layers_once = 0;
+  vram_step(g, &quick, NULL, 0, r, &err); /* what is refused at once takes no memory */
+  if (err.code == VRAM_ERR_MEMORY) {
+    status = fullest_shard(g, &y->p);
+    if (!status)
+      status = step_on(a, g, &y->o, r, &err);
+  }
+  if (status)
+    return status;
+  if (err.code && err.code != VRAM_ERR_OVERFLOW) {
+    refuse(a, x, err.text);
+    return FITS;
+  }
+  if (err.code) { /* beyond all devices */
+    memset(r, 0, sizeof *r);
+    r->device_bytes.lower = r->device_bytes.expected = r->device_bytes.upper = UINT64_MAX;
+    r->peak_allocated_bytes.lower = UINT64_MAX;
+  }
+  r->peak_node = NULL;
+  verdict = verdict_of(r, a->j->budget);
+  for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++)
+    sent += r->communication[i].sent;
+  x->sent = sent > x->sent ? sent : x->sent;
+  if (verdict < x->verdict)
+    x->verdict = verdict;
+  if (r->device_bytes.expected > x->report.device_bytes.expected) {
+    x->report = *r;
+    x->rank = y->p.rank;
+  }
+  return FITS;
+}
+
+/* How many of all units a stage has: they are cut at Python's round(units * stage / stages). */
+static uint32_t stage_units(uint32_t units, uint32_t stage, uint32_t stages) {
+  uint32_t edge[2], i;
+  for (i = 0; i < 2; i++) {
+    const uint64_t n = (uint64_t)units * (stage + i), down = n / stages, rest = n % stages * 2;
+    edge[i] = (uint32_t)(down + (rest > stages || (rest == stages && down % 2)));
+  }
+  return edge[1] - edge[0];
+}
+
+/* Stages between the first and the last are the same where they have as many units, which are
+   alike. Of those the first has most microbatches in flight (Schedule1F1B: as many as there are
+   stages from it on), so that no other one takes more. */
+static int is_behind_the_same(const auto_search *a, const auto_line *x, const auto_place *place,
+                              uint32_t stage) {
+  const uint32_t units = stage_units(place->nunit, stage, x->pp);
+  uint32_t before;
+  if (!stage || stage + 1 >= x->pp || !place->alike || has_option(a, "schedule") ||
+      has_option(a, "stages") || has_option(a, "balance"))
+    return 0;
+  for (before = 1; before < stage; before++)
+    if (stage_units(place->nunit, before, x->pp) == units)
+      return 1;
+  return 0;
+}
+
+static int play_begin(auto_search *a, auto_line *x, int replay, auto_play *y) {
+  vram_error err;
+  int status;
+  memset(y, 0, sizeof *y);
+  y->x = x;
+  x->verdict = AUTO_FITS;
+  x->replayed = replay;
+  x->partly = 0;
+  x->report.device_bytes.expected = x->sent = 0;
+  if (vram_parallel_parse(x->spec, &y->p, &err)) {
+    refuse(a, x, err.text);
+    return FITS;
+  }
+  status = places_of(a, x, &y->p, &y->places);
+  if (status)
+    return status;
+  if (y->places->err.code) {
+    refuse(a, x, y->places->err.text);
+    return FITS;
+  }
+  y->p.step = a->j->nth_step;
+  y->o = a->j->o;
+  y->o.budget_bytes = a->j->budget;
+  y->o.replay = replay ? &a->j->pool : NULL;
+  y->o.accumulate = x->pp > 1 ? 1 : x->micro_batches;
+  y->o.layers_once = !replay;
+  return FITS;
+}
+
+/* What is checkpointed at that place; 0: nothing, and it was refused. */
+static int play_ranges(auto_search *a, auto_play *y, const auto_place *place) {
+  const int units = y->p.wrapper == VRAM_WRAPPER_FSDP2;
+  y->o.parallel = &y->p;
+  if (!y->x->checkpoint)
+    return 1;
+  y->o.by_keyword = 1;
+  y->o.checkpoint = units ? place->unit : place->layer;
+  y->o.ncheckpoint = units ? place->nunit : place->nlayer;
+  if (!y->o.ncheckpoint)
+    refuse(a, y->x, "no layers to checkpoint");
+  return y->o.ncheckpoint != 0;
+}
+
+/* Rows of the parameters are divided by as many ranks. */
+static int divides(const vram_graph *g, uint32_t ranks) {
+  const vram_param *p;
+  for (p = g->param_first; p && p->d->ndim && p->d->v[0] % ranks == 0; p = p->next)
+    ;
+  return !p;
+}
+
+/* A rank takes more than there is where it does so with more ranks to share parameters with; then
+   it is not played. least: what it allocates there. Where nothing is padded each allocation of
+   fully_shard is of a shard, which is smaller among more ranks, or of all ranks' shards together;
+   with copies gradients are reduced once more. */
+static int takes_more(auto_search *a, auto_play *y, uint64_t least, vram_bounds context) {
+  auto_line *const x = y->x;
+  vram_report r;
+  uint64_t device;
+  r.context_bytes = context;
+  r.nccl_bytes = vram_nccl_bytes(&y->o);
+  if (!least || least <= room_of(&r, a->j->budget))
+    return 0;
+  device = least > UINT64_MAX / 2 ? least : least + context.expected + r.nccl_bytes.expected;
+  x->verdict = AUTO_NO;
+  x->partly = x->report.device_bytes.expected ? AUTO_PARTLY : AUTO_UNPLAYED;
+  if (device > x->report.device_bytes.expected)
+    x->report.device_bytes.expected = device;
+  return 1;
+}
+
+/* The same rank of lines of a family, those with most ranks to share with first. Where one does not
+   fit no other rank of the line is played, unless all figures are shown. */
+static int family_rank(auto_search *a, auto_play *y, uint32_t n, uint32_t i, uint32_t stage) {
+  vram_report r;
+  vram_bounds context = {0, 0, 0};
+  uint64_t least = 0; /* of the last that does not fit */
+  uint32_t k;
+  int known = 0, status = FITS;
+  for (k = 0; k < n && !status; k++) {
+    auto_line *const x = y[k].x;
+    const auto_place *place;
+    if (!x->verdict || x->partly || i >= y[k].places->count)
+      continue;
+    place = y[k].places->at + i;
+    if (is_behind_the_same(a, x, place, stage) || !play_ranges(a, y + k, place) ||
+        takes_more(a, y + k, least, context))
+      continue;
+    y[k].o.stage_known = known && x->pp > 1;
+    status = rank_play(a, y + k, place, stage, &r);
+    known = x->verdict != AUTO_REFUSED;
+    if (status || x->verdict != AUTO_NO || !a->j->top || (y[k].o.replay && !(a->open + a->fits)))
+      continue;
+    x->partly = AUTO_PARTLY;
+    x->replayed = 0;
+    context = r.context_bytes;
+    if (x->family >= AUTO_GATHERED && !has_option(a, "reshard") &&
+        divides(&place->g, y[k].p.dp * x->cp))
+      least = r.peak_allocated_bytes.lower;
+  }
+  return status;
+}
+
+/* Every place and every stage of the pipeline: lines are what the fullest takes. */
+static int family_play(auto_search *a, auto_play *y, uint32_t n) {
+  uint32_t i, k, stage, places = 0;
+  int status = FITS;
+  for (k = 0; k < n; k++)
+    if (y[k].x->verdict && y[k].places->count > places)
+      places = y[k].places->count;
+  for (i = 0; i < places; i++)
+    for (stage = 0; stage < y->x->pp && !status; stage++)
+      status = family_rank(a, y, n, i, stage);
+  return status;
+}
+
+static int line_play(auto_search *a, auto_line *x, int replay) {
+  auto_play y;
+  const int status = play_begin(a, x, replay, &y);
+  return status || !x->verdict ? status : family_play(a, &y, 1);
+}
+
+/* How the lines of a group cut the model. */
+static int group_cut(const auto_search *a, const auto_line *of, int sp, vram_parallel *cut) {
+  char spec[AUTO_SPEC] = "", part[48];
+  vram_error err;
+  int good;
+  snprintf(part, sizeof part, "cp=%" PRIu32, of->cp);
+  good = spec_add(a, spec, part);
+  snprintf(part, sizeof part, "tp=%" PRIu32 "%s", of->tp, sp ? ",sp=1" : "");
+  good &= spec_add(a, spec, part);
+  if (of->ep > 1) {
+    snprintf(part, sizeof part, "ddp=%" PRIu32, of->ep);
+    good &= spec_add(a, spec, part);
+    snprintf(part, sizeof part, "ep=%" PRIu32, of->ep);
+    good &= spec_add(a, spec, part);
+  }
+  if (!good)
+    return too_long(a);
+  return vram_parallel_parse(spec, cut, &err) ? cmd_bad(err.text, NULL, NULL) : FITS;
+}
+
+/* The lines from that one on, those of a family together. */
+static int group_play(auto_search *a, uint32_t from) {
+  auto_play *y = (auto_play *)malloc((a->count - from) * sizeof *y);
+  uint32_t i, k, n;
+  int status = y ? FITS : cmd_no_memory();
+  for (i = from; i < a->count; i++)
+    a->line[i].replayed = -1; /* it was not looked at */
+  for (i = from; i < a->count && !status; i++) {
+    const auto_line *const x = a->line + i;
+    if (x->replayed >= 0)
+      continue;
+    for (n = 0, k = i; k < a->count && !status; k++) {
+      auto_line *const z = a->line + k;
+      if (z->pp != x->pp || z->checkpoint != x->checkpoint || z->family != x->family)
+        continue;
+      status = play_begin(a, z, 0, y + n);
+      n += z->verdict != AUTO_REFUSED;
+    }
+    if (!status && n)
+      status = family_play(a, y, n);
+  }
+  free(y);
   return status;
 }
 
@@ -471,45 +715,34 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   auto_line of = *like;
   const uint32_t from = a->count;
   double forward[2] = {0, 0}, again[2] = {0, 0};
-  char spec[AUTO_SPEC] = "", part[48];
-  vram_parallel p;
-  vram_error err;
   auto_group *group = group_new(a);
   uint32_t i;
   int status;
   if (!group)
     return cmd_no_memory();
+  group->batch = (uint32_t)(l - a->batch);
   of.group = a->ngroup - 1;
   status = lines_add(a, &of, sp);
   if (status || a->count == from)
     return status;
-  snprintf(part, sizeof part, "cp=%" PRIu32, of.cp);
-  spec_add(a, spec, part);
-  snprintf(part, sizeof part, "tp=%" PRIu32 "%s", of.tp, sp ? ",sp=1" : "");
-  spec_add(a, spec, part);
-  if (of.ep > 1)
-    sprintf(spec + strlen(spec), "+ddp=%" PRIu32 "+ep=%" PRIu32, of.ep, of.ep);
-  if (vram_parallel_parse(spec, &p, &err))
-    return cmd_bad(err.text, NULL, NULL);
-  status = places_make(a, whole, group, &p, &err);
+  status = group_cut(a, &of, sp, &group->cut);
+  if (!status)
+    status = places_make(a, whole, &group->cut, &group->plain);
   if (status)
     return status;
-  if (!err.code) {
+  if (!group->plain.err.code) {
+    const auto_place *place = group->plain.at;
     count_flops(whole, NULL, 0, forward, again);
-    if (group->place->nlayer)
-      count_flops(&group->place->g, group->place->layer, group->place->nlayer, forward + 1,
-                  again + 1);
+    if (place->nlayer)
+      count_flops(&place->g, place->layer, place->nlayer, forward + 1, again + 1);
     again[1] = forward[1] > 0 ? again[1] * (forward[0] / forward[1]) : 0;
   }
-  for (i = from; i < a->count && !status; i++) {
-    auto_line *const x = a->line + i;
-    if (err.code)
-      refuse(a, x, err.text);
-    else
-      status = line_play(a, x, 0);
-    if (!status && x->verdict != AUTO_REFUSED)
-      line_cost(a, x, forward[0], again[x->checkpoint]);
-  }
+  for (i = from; i < a->count && group->plain.err.code; i++)
+    refuse(a, a->line + i, group->plain.err.text);
+  status = group->plain.err.code ? FITS : group_play(a, from);
+  for (i = from; i < a->count && !status; i++)
+    if (a->line[i].verdict != AUTO_REFUSED)
+      line_cost(a, a->line + i, forward[0], again[a->line[i].checkpoint]);
   return status;
 }
 
@@ -557,7 +790,7 @@ static int by_cost(const void *a, const void *b) {
 
 uint32_t auto_shown(const auto_search *a) {
   const uint32_t any = a->open + a->fits, top = (uint32_t)a->j->top;
-  const uint32_t most = !top ? a->played : any ? any : a->played < 3 ? a->played : 3;
+  const uint32_t most = !top ? a->decided : any ? any : a->decided < 3 ? a->decided : 3;
   return any && top && top < most ? top : most;
 }
 
@@ -565,13 +798,14 @@ static void count_verdicts(auto_search *a) {
   uint32_t i;
   if (a->count)
     qsort(a->line, a->count, sizeof *a->line, by_cost);
-  a->no = a->open = a->fits = 0;
+  a->no = a->open = a->fits = a->unplayed = 0;
   for (i = 0; i < a->count; i++) {
     a->no += a->line[i].verdict == AUTO_NO;
     a->open += a->line[i].verdict == AUTO_OPEN;
     a->fits += a->line[i].verdict == AUTO_FITS;
+    a->unplayed += a->line[i].partly == AUTO_UNPLAYED;
   }
-  a->played = a->no + a->open + a->fits;
+  a->decided = a->no + a->open + a->fits;
 }
 
 /* Whoever is shown has been replayed: the cheapest, until so many fit, or the nearest. */
@@ -581,10 +815,12 @@ static int replay_shown(auto_search *a) {
   count_verdicts(a);
   for (i = 0; i < auto_shown(a) && !status;) {
     auto_line *const x = a->line + i;
-    const int could = x->verdict != AUTO_NO;
-    if (!x->replayed && (could || !(a->open + a->fits)))
+    const int could = x->verdict != AUTO_NO, partly = x->partly;
+    if (!x->replayed && (could || !(a->open + a->fits))) {
       status = line_play(a, x, 1);
-    if (could && x->verdict == AUTO_NO) {
+      line_price(a, x);
+    }
+    if ((could && x->verdict == AUTO_NO) || partly) { /* it belongs somewhere else */
       count_verdicts(a);
       i = (a->open + a->fits) ? i : 0;
     } else
@@ -597,13 +833,13 @@ static int replay_shown(auto_search *a) {
 /* No other combination takes as little memory, sends as little and computes as little again. */
 static void mark_pareto(auto_search *a) {
   uint32_t i, k;
-  for (i = 0; i < a->played; i++) {
+  for (i = 0; i < a->decided; i++) {
     auto_line *const x = a->line + i;
     x->pareto = 1;
-    for (k = 0; k < a->played && x->pareto; k++) {
+    for (k = 0; k < a->decided && x->pareto; k++) {
       const auto_line *y = a->line + k;
       const uint64_t mine = x->report.peak_requested_bytes, its = y->report.peak_requested_bytes;
-      x->pareto = its > mine || y->sent > x->sent || y->again > x->again ||
+      x->pareto = y->partly || its > mine || y->sent > x->sent || y->again > x->again ||
                   (its == mine && y->sent == x->sent && y->again >= x->again);
     }
   }
@@ -673,8 +909,6 @@ int auto_command(job *j, const char *text, size_t len) {
   int status = FITS, fits = 0, first = 1;
   memcpy(dims, j->dims, sizeof dims);
   j->flop_per_byte = j->flop_per_byte ? j->flop_per_byte : 2000;
-  if (gpu && j->json)
-    printf("[");
   do {
     auto_search a;
     memset(&a, 0, sizeof a);
@@ -692,6 +926,8 @@ int auto_command(job *j, const char *text, size_t len) {
       mark_pareto(&a);
       if (!first)
         printf(j->json ? ",\n" : j->csv ? "" : "\n");
+      else if (j->gpus && j->json)
+        printf("[");
       if (j->json)
         auto_json(&a);
       else if (j->csv)
@@ -699,13 +935,13 @@ int auto_command(job *j, const char *text, size_t len) {
       else
         auto_print(&a);
       fits |= a.fits != 0;
+      first = 0;
     }
-    first = 0;
     search_end(&a);
   } while (gpu && *gpu && !status);
-  if (j->gpus && j->json)
+  if (j->gpus && j->json && !first)
     printf("]");
-  if (j->json)
+  if (j->json && !first)
     printf("\n");
   return status ? status : fits ? FITS : TOO_LARGE;
 }

@@ -5,24 +5,31 @@
 #include "vram_ranks.h"
 
 enum {
-  AUTO_SPEC = 192,
+  AUTO_SPEC = 192,  /* words of a combination */
   AUTO_REASONS = 8, /* that are told apart */
-  AUTO_SHOWN = 20   /* lines, where --top does not say how many */
+  AUTO_SHOWN = 20,  /* lines, where --top does not say how many */
+  AUTO_PARTLY = 1,
+  AUTO_UNPLAYED
 };
 
 /* Does a combination fit? A replay may say something else than the step's bounds do, if they lie
    on both sides of the budget. */
 typedef enum { AUTO_REFUSED, AUTO_NO, AUTO_OPEN, AUTO_FITS } auto_verdict;
 
+/* Wrappers whose ranks do the same with other numbers of bytes. */
+typedef enum { AUTO_ALONE, AUTO_DDP, AUTO_GATHERED, AUTO_STAYS } auto_family;
+
 typedef struct auto_line { /* a combination */
   char spec[AUTO_SPEC];
   int64_t batch; /* of a micro-batch */
   uint32_t micro_batches, pp, tp, cp, ep, rank, group;
   int checkpoint; /* 1: of layers */
+  auto_family family;
   vram_report report;
   auto_verdict verdict;
   int replayed, pareto;
-  uint64_t sent;                     /* by the rank that sends most */
+  int partly;    /* a rank does not fit; others were not played, AUTO_UNPLAYED: nor that one */
+  uint64_t sent; /* by the rank that sends most */
   double flops, again, bubble, cost; /* flops: of a rank and step, forward and backward */
 } auto_line;
 
@@ -31,7 +38,7 @@ typedef struct auto_reason {       /* why combinations are not played */
   uint32_t count;
 } auto_reason;
 
-typedef struct auto_place { /* what all ranks at one place along tp and ep have in common */
+typedef struct auto_place { /* what all ranks at one place along tp have in common */
   vram_graph g;
   void *mem;
   uint32_t rank;
@@ -40,9 +47,16 @@ typedef struct auto_place { /* what all ranks at one place along tp and ep have 
   int alike; /* the units between the first and the last are */
 } auto_place;
 
-typedef struct auto_group { /* combinations on the same graphs */
-  auto_place *place;
+typedef struct auto_places { /* all that differ; of ranks along cp and ep, which are alike, one */
+  auto_place *at;
   uint32_t count;
+  vram_error err; /* it cannot be cut so */
+} auto_places;
+
+typedef struct auto_group { /* combinations that cut the model the same way */
+  vram_parallel cut;
+  uint32_t batch;             /* of auto_search.batch */
+  auto_places plain, sharded; /* for fully_shard, whose units are where values are waited for */
 } auto_group;
 
 typedef struct auto_search {
@@ -60,7 +74,7 @@ typedef struct auto_search {
   uint32_t nbatch;
   auto_reason reason[AUTO_REASONS];
   uint32_t nreason, refused;
-  uint32_t played, steps; /* combinations; steps of ranks */
+  uint32_t decided, unplayed; /* combinations that are not refused; of these not played */
   uint32_t no, open, fits;
   void *scratch; /* of steps */
   uint64_t scratch_bytes;

@@ -11,10 +11,15 @@ static void print_line(const auto_line *x, double least) {
 
 static void print_counts(const auto_search *a) {
   uint32_t i;
-  printf("%" PRIu32 " combinations played: %" PRIu32 " fit", a->played, a->fits);
+  printf("%" PRIu32 " combinations: %" PRIu32 " fit", a->decided, a->fits);
   if (a->open)
     printf(", %" PRIu32 " lie so near the budget that only a replay would tell", a->open);
   printf(", %" PRIu32 " do not\n", a->no);
+  if (a->unplayed)
+    printf("%s%" PRIu32
+           " of those were not played: with more ranks to share parameters with they do "
+           "not fit%s\n",
+           cmd_dim, a->unplayed, cmd_plain);
   for (i = 0; i < a->nreason; i++)
     printf("%s%" PRIu32 " not played: %s (%s)%s\n", cmd_dim, a->reason[i].count, a->reason[i].text,
            a->reason[i].spec, cmd_plain);
@@ -65,7 +70,7 @@ void auto_print(const auto_search *a) {
          j->model, cmd_plain, mode, a->devices, a->devices == 1 ? "" : "s", a->global_batch,
          cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
   print_counts(a);
-  if (!a->played)
+  if (!a->decided)
     return;
   printf("\n%s%s%-38s %5s %5s %-6s %10s %10s %7s %7s %6s%s\n", cmd_bold,
          fit ? "" : "nothing fits; the nearest\n", "--parallel", "batch", "times", "again",
@@ -120,10 +125,10 @@ void auto_json(const auto_search *a) {
   else
     printf("null");
   printf(",\"devices\":%" PRIu32 ",\"global_batch\":%" PRId64 ",\"budget_bytes\":%" PRIu64
-         ",\"flop_per_byte\":%" PRId64 ",\"played\":%" PRIu32 ",\"fit\":%" PRIu32
-         ",\"undecided\":%" PRIu32 ",\"refused\":%" PRIu32 ",\"reasons\":[",
-         a->devices, a->global_batch, j->budget, j->flop_per_byte, a->played, a->fits, a->open,
-         a->refused);
+         ",\"flop_per_byte\":%" PRId64 ",\"played\":%" PRIu32 ",\"not_played\":%" PRIu32
+         ",\"fit\":%" PRIu32 ",\"undecided\":%" PRIu32 ",\"refused\":%" PRIu32 ",\"reasons\":[",
+         a->devices, a->global_batch, j->budget, j->flop_per_byte, a->decided - a->unplayed,
+         a->unplayed, a->fits, a->open, a->refused);
   for (i = 0; i < a->nreason; i++) {
     printf("%s{\"combinations\":%" PRIu32 ",\"reason\":", i ? "," : "", a->reason[i].count);
     cmd_json_text(stdout, a->reason[i].text);

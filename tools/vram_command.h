@@ -59,6 +59,8 @@ void cmd_help(const char *const *help, FILE *to);
 
 /* A line. Control characters of what it quotes, and bytes that are no UTF-8, are shown as \xHH. */
 void cmd_say(const char *format, ...) CMD_FORMAT;
+/* 1: from now on cmd_say says nothing; what it was before. */
+int cmd_hush(int hush);
 /* n bytes of the input, at most 60, to be quoted; the same as " 'BYTES'", "" for NULL. */
 const char *cmd_shown(const char *s, size_t n);
 const char *cmd_found(const char *s, size_t n);

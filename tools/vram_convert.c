@@ -185,7 +185,8 @@ static int convert_stage(const job *j, loaded *l, void **mem) {
   return FITS;
 }
 
-/* The text of one rank in the place of the whole one. Not FITS: message printed. */
+/* The text of one rank in the place of the whole one, which goes where the rank's is tried. Not
+   FITS: message printed. */
 static int convert_rank(job *j, char **text, size_t *len) {
   text_out t = {NULL, 0, 0};
   const vram_sink sink = {text_write, &t};
@@ -246,9 +247,8 @@ int convert_command(int argc, char **argv) {
   status = j.spec ? model_read(j.model, &j, &text, &len) : model_text(j.model, &j, &text, &len);
   if (!status && j.spec)
     status = convert_rank(&j, &text, &len);
-  if (status)
-    return status;
-  status = cmd_output_open(&o, out);
+  if (!status)
+    status = cmd_output_open(&o, out);
   if (!status) {
     fwrite(text, 1, len, o.file);
     status = cmd_output_commit(&o, 0);

@@ -5,13 +5,13 @@
 
 #define ZERO "zero_optimization."
 
-/* Keys that are words of --parallel, with their names there; NULL: the same. */
+/* Keys that are words of --parallel, with their names there; NULL: what is behind the point. */
 static const struct {
   const char *key, *word;
 } words[] = {{"bf16.enabled", "bf16"},
              {"bfloat16.enabled", "bf16"},
              {"fp16.enabled", "fp16"},
-             {"communication_data_type", NULL},
+             {"communication_data_type", "communication_data_type"},
              {ZERO "overlap_comm", NULL},
              {ZERO "contiguous_gradients", NULL},
              {ZERO "reduce_scatter", NULL},
@@ -119,6 +119,11 @@ static int number_of(const vram_file_value *v, uint64_t *n) {
   else
     return 0;
   return v->kind != VRAM_VALUE_FLOAT || (double)*n == v->number.f;
+}
+
+static int is_zero(const vram_file_value *v) {
+  uint64_t n;
+  return number_of(v, &n) && !n;
 }
 
 /* ---- what --parallel has words for */
@@ -269,9 +274,7 @@ static int optimizer_read(const config *c) {
   for (i = 0; i < sizeof known / sizeof *known && !name; i++)
     name = !strcmp(lower, known[i].type) ? known[i].name : NULL;
   if (!strcmp(lower, "sgd"))
-    name = momentum && (momentum->kind != VRAM_VALUE_FLOAT || momentum->number.f > 0)
-               ? "sgd_momentum"
-               : "sgd";
+    name = !momentum || is_zero(momentum) ? "sgd" : "sgd_momentum";
   if (more && more->number.u)
     return bad(c, more, "not played");
   if (!name)

@@ -62,9 +62,19 @@ const char *cmd_expected(const char *what) {
   return text;
 }
 
+static int hushed;
+
+int cmd_hush(int hush) {
+  const int before = hushed;
+  hushed = hush;
+  return before;
+}
+
 void cmd_say(const char *format, ...) {
   char line[8192], shown[4 * sizeof line];
   va_list list;
+  if (hushed)
+    return;
   va_start(list, format);
   vsnprintf(line, sizeof line, format, list); /* NOLINT(clang-analyzer-valist.Uninitialized) */
   va_end(list);

@@ -63,8 +63,7 @@ static void event_line(void *user, const vram_event *e) {
   putc('\n', to->f);
 }
 
-/* "A..B" as --checkpoint-nodes takes it. */
-static void nodes_text(const vram_range *r, char *to, size_t cap) {
+void estimate_nodes(const vram_range *r, char *to, size_t cap) {
   char first[MAX_NODE_NAME], last[MAX_NODE_NAME];
   const vram_node *n = r->first, *named = n;
   for (; n != r->last; n = n->next)
@@ -79,12 +78,13 @@ static void json_planned(const vram_planned_step *p) {
   char name[2 * MAX_NODE_NAME + 2];
   uint32_t i;
   printf(",\"checkpoint\":{\"feasible\":%s,\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
-         ",\"cost_plain\":%" PRIu64 ",\"plain_peak_allocated_bytes\":%" PRIu64
-         ",\"stages\":%" PRIu32 ",\"ranges\":[",
+         ",\"cost_plain\":%" PRIu64 ",\"plain_peak_allocated_bytes\":%" PRIu64 ",\"%s\":%" PRIu32
+         ",\"ranges\":[",
          p->feasible ? "true" : "false", p->smallest_budget_bytes, p->cost, p->cost_plain,
-         p->plain.peak_allocated_bytes.expected, p->chain.nstage);
+         p->plain.peak_allocated_bytes.expected, p->nunit ? "units" : "stages",
+         p->nunit ? p->nunit : p->chain.nstage);
   for (i = 0; i < p->nrange; i++) {
-    nodes_text(p->range + i, name, sizeof name);
+    estimate_nodes(p->range + i, name, sizeof name);
     printf("%s", i ? "," : "");
     cmd_json_text(stdout, name);
   }
@@ -96,15 +96,16 @@ static void print_planned(const vram_planned_step *p) {
       p->cost_plain ? 100.0 * (double)(p->cost - p->cost_plain) / (double)p->cost_plain : 0;
   char name[2 * MAX_NODE_NAME + 2];
   uint32_t i;
-  printf("\n%s%" PRIu32 " call%s of checkpoint()%s on %" PRIu32 " stages, %.1f %% more operations; "
-         "without %s allocated\n",
-         cmd_bold, p->nrange, p->nrange == 1 ? "" : "s", cmd_plain, p->chain.nstage, more,
+  printf("\n%s%" PRIu32 " call%s of checkpoint()%s on %" PRIu32
+         " %s, %.1f %% more operations; without %s allocated\n",
+         cmd_bold, p->nrange, p->nrange == 1 ? "" : "s", cmd_plain,
+         p->nunit ? p->nunit : p->chain.nstage, p->nunit ? "units" : "stages", more,
          cmd_human(p->plain.peak_allocated_bytes.expected));
   if (!p->feasible)
     printf("no plan fits; the smallest budget that one fits is %s (%" PRIu64 " bytes): that one\n",
            cmd_human(p->smallest_budget_bytes), p->smallest_budget_bytes);
   for (i = 0; i < p->nrange; i++) {
-    nodes_text(p->range + i, name, sizeof name);
+    estimate_nodes(p->range + i, name, sizeof name);
     printf("%s%s", i ? "," : "--checkpoint-nodes '", name);
   }
   if (p->nrange)
@@ -619,6 +620,9 @@ static int check_outputs(const job *j, int *taken) {
            cmd_is_output(j->html) + cmd_is_output(j->snapshot) + cmd_is_output(j->trace);
   if (*taken > 1)
     return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  if (j->spec && j->parallel.is_pipeline && !j->all_ranks && (j->table || j->csv))
+    return cmd_bad("a pipeline's step is put together of parts: no layers for",
+                   j->csv ? "--csv" : "--table", NULL);
   if (*taken && text_only)
     return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
                    NULL);

@@ -38,6 +38,9 @@ void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
 /* The first line for people: the model, what runs, its dims, the device. */
 void estimate_title(const job *j, const vram_graph *g);
 
+/* "A..B" as --checkpoint-nodes takes it. */
+void estimate_nodes(const vram_range *r, char *to, size_t cap);
+
 /* What a rank sends in a step, for people: nothing, if it sends none. */
 void print_sent(const vram_report *r);
 
@@ -50,5 +53,8 @@ int job_last_phase(const job *j);
 /* The phase that a report has in place of phase i: of a pipeline `step` for forward and backward;
    VRAM_PHASE_COUNT: none. */
 vram_phase job_phase(const job *j, int i);
+
+/* For a page. */
+void html_text(FILE *f, const char *s);
 
 #endif

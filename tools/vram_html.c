@@ -4,6 +4,8 @@
 #include "vram_estimate.h"
 #include "vram_ranks.h"
 
+enum { LAYERS_SHOWN = 500 }; /* longer tables are folded at first */
+
 static const char html_style[] =
     "<style>\n"
     ":root{color-scheme:light dark;--ink:#1b1b1f;--soft:#55555c;--line:#d5d5db;--paper:#fff;"
@@ -31,7 +33,18 @@ static const char html_style[] =
     "figure:focus-visible{outline:2px solid}\n"
     "@media (max-width:30rem){figure{margin:0 -.9rem}}\n";
 static const char html_style_tables[] =
-    ".wide{overflow-x:auto}\n"
+    ".wide{overflow-x:auto}.wide:focus-visible{outline:2px solid}\n"
+    "summary{cursor:pointer}summary h2{display:inline-block;margin-bottom:.5rem}"
+    "summary:focus-visible{outline:2px solid}\n"
+    ".soft{color:var(--soft);font-size:.9rem;margin:.3rem 0 .6rem}\n"
+    ".small{display:grid;gap:1rem .8rem;grid-template-columns:repeat(auto-fill,"
+    "minmax(min(100%,15rem),1fr))}\n"
+    ".small figure{max-width:24rem;margin:0}.small figcaption{font-size:.85rem}\n"
+    ".bleed{width:fit-content;min-width:100%;max-width:calc(100vw - 2rem);position:relative;"
+    "left:50%;transform:translateX(-50%)}\n"
+    ".ranks{font-size:.8rem}.ranks th,.ranks td{padding:.3rem .35rem}"
+    ".ranks th[colspan]{text-align:center}.ranks td{white-space:nowrap}"
+    ".ranks td:first-child{position:sticky;left:0;background:var(--paper)}\n"
     "table{border-collapse:collapse;width:100%;font-size:.9rem}\n"
     "th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid "
     "var(--line);font-variant-numeric:tabular-nums}\n"
@@ -182,7 +195,7 @@ static const char *const html_script[] = {
     "  });\n"
     "}());\n"};
 
-static void html_text(FILE *f, const char *s) {
+void html_text(FILE *f, const char *s) {
   for (; *s; s++)
     if (*s == '&')
       fputs("&amp;", f);
@@ -216,9 +229,12 @@ static void html_summary(FILE *f, const job *j, const vram_report *r, int fits) 
   html_card(f, "peak", "", cmd_human(r->peak_requested_bytes), more);
   snprintf(more, sizeof more, "at least; at most %s", cmd_human(r->peak_allocated_bytes.upper));
   html_card(f, "allocated", "", cmd_human(r->peak_allocated_bytes.lower), more);
-  snprintf(more, sizeof more, "with the CUDA context; %s to %s", cmd_human(r->device_bytes.lower),
+  snprintf(more, sizeof more, "with the CUDA context%s; %s to %s",
+           r->nccl_bytes.upper ? " and NCCL" : "", cmd_human(r->device_bytes.lower),
            cmd_human(r->device_bytes.upper));
   html_card(f, "device", "", cmd_human(r->device_bytes.expected), more);
+  if (r->pinned_bytes)
+    html_card(f, "host", "", cmd_human(r->pinned_bytes), "of pinned memory");
   if (j->has_budget) {
     const uint64_t need = r->device_bytes.expected;
     snprintf(more, sizeof more, "%s %s", cmd_human(fits ? j->budget - need : need - j->budget),
@@ -232,7 +248,8 @@ static void html_summary(FILE *f, const job *j, const vram_report *r, int fits) 
 
 static void html_phases(FILE *f, const job *j, const vram_report *r) {
   int i;
-  fprintf(f, "<h2>Phases</h2>\n<div class=\"wide\"><table><thead><tr><th class=\"t\">phase</th>"
+  fprintf(f, "<h2>Phases</h2>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th "
+             "class=\"t\">phase</th>"
              "<th>requested at its end</th><th>highest</th><th>allocated at its end</th>"
              "<th>highest</th></tr></thead><tbody>\n");
   for (i = VRAM_PHASE_FORWARD; i <= job_last_phase(j); i++) {
@@ -250,7 +267,8 @@ static void html_phases(FILE *f, const job *j, const vram_report *r) {
 static void html_terms(FILE *f, const vram_report *r) {
   vram_term t;
   uint32_t i;
-  fprintf(f, "<h2>Figures</h2>\n<div class=\"wide\"><table><thead><tr><th class=\"t\">term</th>"
+  fprintf(f, "<h2>Figures</h2>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th "
+             "class=\"t\">term</th>"
              "<th></th><th>bytes</th><th class=\"t\">source</th><th class=\"t\">made of</th></tr>"
              "</thead><tbody>\n");
   for (i = 0; vram_report_term(r, i, &t); i++)
@@ -269,7 +287,9 @@ static void html_bytes(FILE *f, uint64_t bytes) {
 static void html_layers(FILE *f, const vram_graph *g, const vram_node_report *rep) {
   char shape[160];
   layer l;
-  fprintf(f, "<h2>Layers</h2>\n<div class=\"wide\"><table id=\"layers\"><thead><tr>"
+  fprintf(f, "<details%s><summary><h2>Layers</h2></summary>\n",
+          g->nnode > LAYERS_SHOWN ? "" : " open");
+  fprintf(f, "<div class=\"wide\" tabindex=\"0\"><table id=\"layers\"><thead><tr>"
              "<th class=\"t\">layer</th><th class=\"t\">type</th><th class=\"t\">output</th>"
              "<th>parameters</th><th>output bytes</th><th>saved bytes</th><th>live bytes</th></tr>"
              "</thead><tbody>\n");
@@ -285,7 +305,7 @@ static void html_layers(FILE *f, const vram_graph *g, const vram_node_report *re
     html_bytes(f, l.sum.live_bytes);
     fprintf(f, "</tr>\n");
   }
-  fprintf(f, "</tbody></table></div>\n");
+  fprintf(f, "</tbody></table></div></details>\n");
 }
 
 /* The timeline as the script reads it: for each column its event, phase, node, and bytes. */
@@ -355,13 +375,14 @@ int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
   if (j->ranks)
     bad |= ranks_html(f, j, j->ranks);
   html_phases(f, j, r);
-  html_layers(f, g, j->o.nodes);
+  if (!(j->spec && j->parallel.is_pipeline)) /* its parts are put together, not layers */
+    html_layers(f, g, j->o.nodes);
   html_terms(f, r);
   fprintf(f,
           "</main>\n<footer>vram %s. Requested: what tensors and workspaces ask for; allocated: "
-          "the caching allocator's blocks; device: its segments and the CUDA context.</footer>\n"
+          "the caching allocator's blocks; device: its segments%s the CUDA context%s.</footer>\n"
           "<div id=\"tip\" role=\"status\" hidden></div>\n<script>\n",
-          VRAM_VERSION);
+          VRAM_VERSION, r->nccl_bytes.upper ? "," : " and", r->nccl_bytes.upper ? ", NCCL" : "");
   html_columns(f, &s->timeline);
   for (i = 0; i < sizeof html_script / sizeof *html_script; i++)
     fputs(html_script[i], f);

@@ -54,7 +54,7 @@
   "  --parallel NAME=RANKS[,OPTION=VALUE...][+...]\n"                                              \
   "                        ddp zero1 fsdp1 fsdp2 hsdp=COPIESxSHARDS tp pp cp ep\n"                 \
   "                        ds1 ds2 ds3: the step of one rank, with options as\n"                   \
-  "                        PyTorch and DeepSpeed name them\n"                                      \
+  "                        PyTorch and DeepSpeed name them (vram help parallel)\n"                 \
   "  --deepspeed FILE      the same as a ds_config.json has it, on --devices N:\n"                 \
   "                        the stage, its options, batch, accumulation, optimizer\n"               \
   "  --devices N           of the world that --parallel has to have\n"                             \

@@ -45,6 +45,8 @@ cmd_text help_plan = {
     "in vram estimate -h: costs are floating-point operations; beside the runner in C\n"
     "stands what PyTorch allocates with the plan as calls of torch.utils.checkpoint,\n"
     "inside one another where they are so (tools/checkpoint_torch.py makes them).\n"
+    "With --parallel the calls with which every rank fits a device of the budget:\n"
+    "around whole units where a wrapper gathers these (fsdp1, fsdp2, hsdp, ds3).\n"
     "\n"
     "Exit status 3: the budget is below the smallest one, which is named.\n",
     NULL};
@@ -834,14 +836,17 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   if ((p->j.json || p->j.csv || cmd_is_output(p->j.svg)) && (p->moves || p->j.table))
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
-  if (p->j.spec && p->j.parallel.wrapper != VRAM_WRAPPER_NONE &&
-      p->j.parallel.wrapper != VRAM_WRAPPER_DDP && p->j.parallel.wrapper != VRAM_WRAPPER_ZERO1)
-    return cmd_bad("a plan goes over the units of this wrapper:", p->j.spec,
-                   "ddp or zero1; else vram estimate --checkpoint layers");
   if (p->j.parallel.pp > 1)
     return cmd_bad("checkpointed nodes in a pipeline are not played, so no plan is:", p->j.spec,
                    NULL);
   p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
+  if (p->j.spec && (p->moves || p->j.table || p->j.csv || p->j.svg))
+    return cmd_bad("--parallel has calls of torch.utils.checkpoint, no moves: no",
+                   p->moves     ? "--moves"
+                   : p->j.table ? "--table"
+                   : p->j.csv   ? "--csv"
+                                : "--svg",
+                   NULL);
   if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
     return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",
                    p->o.offload ? "--offload"
@@ -867,6 +872,16 @@ static int plan_transfer(const plan_job *p, plan_chain *c) {
   return FITS;
 }
 
+/* What a plan is made for if nothing else is said. */
+static void plan_trains(job *j) {
+  if (!j->o.train) {
+    j->o.train = 1;
+    j->optimizer = "adamw";
+    j->o.optimizer = vram_optimizer_from_name(j->optimizer, &j->o.weight_decay);
+  }
+  j->o.replay = &j->pool;
+}
+
 /* The chain of a model; not FITS: message printed. */
 static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain *c,
                       void **memory) {
@@ -874,12 +889,7 @@ static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain
   vram_error err;
   uint64_t bytes;
   int status;
-  if (!p->j.o.train) {
-    p->j.o.train = 1;
-    p->j.optimizer = "adamw";
-    p->j.o.optimizer = vram_optimizer_from_name(p->j.optimizer, &p->j.o.weight_decay);
-  }
-  p->j.o.replay = &p->j.pool;
+  plan_trains(&p->j);
   l->text = text;
   status = job_check(&p->j);
   if (!status)
@@ -918,13 +928,9 @@ int plan_command(int argc, char **argv) {
   if (status)
     return status;
   model = !chain_is(p.j.model, text, len);
-  if (model && p.j.spec && (p.j.all_ranks || !p.j.rank_given)) {
-    status = ranks_fullest(&p.j, text, len, &p.j.at_rank);
-    p.j.parallel.rank = p.j.at_rank;
-    if (status) {
-      free(text);
-      return status;
-    }
+  if (model && p.j.spec) {
+    plan_trains(&p.j);
+    return plan_ranks_command(&p.j, text, len);
   }
   if (model) {
     status = plan_model(&p, text, len, &l, &c, &memory);

@@ -22,7 +22,7 @@ void ranks_end(rank_table *t) {
   if (t->place)
     model_unload(&t->l);
   for (i = 0; i < t->count; i++)
-    free(t->row[i].picture);
+    free(t->row[i].columns);
   free(t->row);
 }
 
@@ -125,6 +125,15 @@ int ranks_play(job *j, const char *text, size_t len, rank_table *t) {
   return status;
 }
 
+int ranks_play_one(job *j, const char *text, size_t len, rank_table *t) {
+  rank_row *row;
+  int status;
+  memset(t, 0, sizeof *t);
+  status = place_load(j, text, len, 0, t);
+  row = status ? NULL : row_new(t);
+  return status ? status : row ? model_step(&t->l, &j->o, &row->report) : cmd_no_memory();
+}
+
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank) {
   job own = *j;
   rank_table t;
@@ -150,7 +159,7 @@ void ranks_text(const job *j, const rank_row *r, char *to, size_t cap) {
     snprintf(to, cap, "%" PRIu32 "..%" PRIu32, r->of.rank, r->of.last);
 }
 
-static void place_text(const vram_parallel *p, uint32_t rank, char *to, size_t cap) {
+void ranks_place(const vram_parallel *p, uint32_t rank, char *to, size_t cap) {
   vram_parallel at = *p;
   vram_parallel_place place;
   at.rank = rank;
@@ -168,21 +177,27 @@ static void place_text(const vram_parallel *p, uint32_t rank, char *to, size_t c
 
 static void print_rows(const job *j, const rank_table *t) {
   char ranks[48], place[64];
+  uint64_t pinned = 0;
   uint32_t i;
-  printf("%s  %-16s %7s %11s %11s %11s %11s %11s %11s %11s%s\n", cmd_bold, "ranks", "number",
-         "params", "gradients", "optimizer", "peak", "allocated", "reserved", "device", cmd_plain);
+  for (i = 0; i < t->count; i++)
+    pinned |= t->row[i].report.pinned_bytes;
+  printf("%s  %-16s %7s %11s %11s %11s %11s %11s %11s %11s%s%s\n", cmd_bold, "ranks", "number",
+         "params", "gradients", "optimizer", "peak", "allocated", "reserved", "device",
+         pinned ? " pinned host" : "", cmd_plain);
   for (i = 0; i < t->count; i++) {
     const rank_row *row = t->row + i;
     const vram_report *r = &row->report;
     ranks_text(j, row, ranks, sizeof ranks);
-    place_text(&j->parallel, row->of.rank, place, sizeof place);
+    ranks_place(&j->parallel, row->of.rank, place, sizeof place);
     printf("%s%s %-16s %7" PRIu64 " %11s", i == t->fullest ? cmd_bold : "",
            i == t->fullest ? "*" : " ", ranks, row->of.ranks, cmd_human(r->params_bytes));
     printf(" %11s %11s %11s", cmd_human(r->gradients_bytes), cmd_human(r->optimizer_bytes),
            cmd_human(r->peak_requested_bytes));
-    printf(" %11s %11s %11s%s%s\n", cmd_human(r->peak_allocated_bytes.expected),
-           cmd_human(r->peak_reserved_bytes), cmd_human(r->device_bytes.expected),
-           row->fits ? "" : "  does not fit", i == t->fullest ? cmd_plain : "");
+    printf(" %11s %11s %11s", cmd_human(r->peak_allocated_bytes.expected),
+           cmd_human(r->peak_reserved_bytes), cmd_human(r->device_bytes.expected));
+    if (pinned)
+      printf(" %11s", cmd_human(r->pinned_bytes));
+    printf("%s%s\n", row->fits ? "" : "  does not fit", i == t->fullest ? cmd_plain : "");
   }
 }
 
@@ -193,7 +208,7 @@ static void print_ranks(const job *j, const rank_table *t) {
   printf("%" PRIu64 " ranks in %" PRIu32 " class%s of equal ones\n\n",
          vram_parallel_world(&j->parallel), t->count, t->count == 1 ? "" : "es");
   print_rows(j, t);
-  place_text(&j->parallel, full->of.rank, place, sizeof place);
+  ranks_place(&j->parallel, full->of.rank, place, sizeof place);
   printf("\n* the fullest: rank %" PRIu32
          "%s%s%s, its peak in %s%s%s; device with the CUDA context "
          "and NCCL %s to %s\n",
@@ -224,16 +239,16 @@ static void csv_ranks(const rank_table *t) {
   uint32_t i;
   printf("rank,last_rank,ranks,params_bytes,gradients_bytes,optimizer_bytes,peak_requested_bytes,"
          "peak_allocated_bytes,peak_reserved_bytes,nccl_bytes,device_bytes,communication_bytes,"
-         "fullest\n");
+         "fullest,pinned_bytes\n");
   for (i = 0; i < t->count; i++) {
     const rank_row *row = t->row + i;
     const vram_report *r = &row->report;
     printf("%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-           ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d\n",
+           ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d,%" PRIu64 "\n",
            row->of.rank, row->of.last, row->of.ranks, r->params_bytes, r->gradients_bytes,
            r->optimizer_bytes, r->peak_requested_bytes, r->peak_allocated_bytes.expected,
            r->peak_reserved_bytes, r->nccl_bytes.expected, r->device_bytes.expected, ranks_sent(r),
-           i == t->fullest);
+           i == t->fullest, r->pinned_bytes);
   }
 }
 
@@ -256,7 +271,9 @@ static int check_ranks(const job *j) {
 static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   const rank_row *full = t->row + t->fullest;
   vram_report r;
-  int status = place_load(j, text, len, full->of.rank, t);
+  int status;
+  ranks_ways(j, text, len, t);
+  status = place_load(j, text, len, full->of.rank, t);
   if (!status) {
     j->o.nodes = (vram_node_report *)calloc(t->l.g.nnode + 1u, sizeof *j->o.nodes);
     status = j->o.nodes ? model_step(&t->l, &j->o, &r) : cmd_no_memory();

@@ -14,7 +14,8 @@
 VRAM_API uint64_t vram_graph_write_bytes(const vram_graph *g);
 
 /* Writes a graph as a text that reads as the same one: of what vram_parallel_cut made, too. Sizes
-   are numbers, rounds of loops are written out ("loop.3.fc"). err may be NULL, nothing else.
+   are numbers, rounds of loops are written out ("loop.3.fc"). Lines `tp` are left out: of a whole
+   graph they are lost, what was cut needs none. err may be NULL, nothing else.
      VRAM_ERR_MEMORY       scratch is too small; nothing is written
      VRAM_ERR_UNSUPPORTED  a whole training step, or a key with a word that is not known
      VRAM_ERR_WRITE        the sink has ended it */

@@ -177,11 +177,11 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
 
 /* A training step within a budget: which nodes to run in torch.utils.checkpoint.checkpoint. */
 typedef struct vram_planned_step {
-  vram_chain chain;        /* the model in stages, */
-  vram_schedule schedule;  /* what is computed when, as the chain sees it, */
-  const vram_span *span;   /* as calls of checkpoint() around stages, */
-  const vram_range *range; /* and around nodes: vram_step_options.checkpoint */
-  uint32_t nrange;
+  vram_chain chain;               /* the model in stages, */
+  vram_schedule schedule;         /* what is computed when, as the chain sees it, */
+  const vram_span *span;          /* as calls of checkpoint() around stages, */
+  const vram_range *range;        /* and around nodes: vram_step_options.checkpoint */
+  uint32_t nrange, nunit;         /* nunit: of so many units; 0: of the chain's stages */
   int feasible;                   /* 0: the plan is that of smallest_budget_bytes */
   uint64_t smallest_budget_bytes; /* that any of the plans tried fits */
   uint64_t cost, cost_plain;      /* operations (vram_node_flops) */
@@ -197,7 +197,10 @@ typedef struct vram_planned_step {
    planned for budgets between the chain's smallest and its plain peak, each plan is played as
    PyTorch would run it, and what counts is report.fits of that step (with o->replay: the whole run
    finds its memory). What the chain says is only the guide: it holds all gradients from the
-   beginning, PyTorch's step does not. max_stages as vram_chain_cut has it. A budget that no plan
+   beginning, PyTorch's step does not. max_stages as vram_chain_cut has it. Under a wrapper that
+   gathers parameters for units (o->parallel: fsdp1, fsdp2, ds3) calls are around whole units, as
+   vram_graph_unit_ranges has them: those that save most for what runs again, as many as the played
+   step needs; there is no chain then and no schedule, span is NULL. A budget that no plan
    fits is no error: feasible is 0. Errors as vram_chain_cut and vram_step; VRAM_ERR_MEMORY: the
    allocator gave none. vram_step_plan_free gives the memory back; not needed after an error. */
 VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,

@@ -111,9 +111,13 @@ typedef struct vram_step_options {
   const vram_pool_options *replay;
   const vram_parallel *parallel; /* NULL: one device. Else the step of rank parallel->rank */
   int layers_once; /* 1: of layers that are alike those in the middle are not played, but counted as
-                      what the layers in front of them are, where that can be seen: the report is
-                      the same but for scratch_used. Without replay, event and nodes, for training
-                    */
+                      what the layers in front of them are, where that can be seen, and so are
+                      microbatches of Schedule1F1B: the report is the same but for scratch_used.
+                      Without replay, event and nodes, for training */
+  int stage_known; /* 1: `scratch` is as vram_step has left it, which played the same stage of a
+                      pipeline: of the same graph with the same options, but for how many ranks
+                      fully_shard has, or which of DistributedDataParallel and
+                      ZeroRedundancyOptimizer it is. What the stage does is taken from there */
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
@@ -218,7 +222,7 @@ typedef enum vram_source {
   ONE(autocast_cache_bytes, DERIVED, "weights that autocast casts")                              \
   ONE(workspace_bytes, RULES, "the largest; cuBLAS: its default for the compute capability") \
   ONE(kv_cache_bytes, DERIVED, "storages that store lines keep for the next step")               \
-  ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
+  ONE(pinned_bytes, DERIVED, "pinned: batches of the inputs, and what is offloaded to the host")  \
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \

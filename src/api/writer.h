@@ -62,8 +62,8 @@ VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t by
                                         const uint64_t *before);
 
 /* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. Events
-   of host memory, and what is no alloc, free or becomes, are ignored. A free counts by its own
-   bytes and category. */
+   of host memory, of a wrapper's constructor (VRAM_PHASE_WRAP: it is there before the step), and
+   what is no alloc, free or becomes, are ignored. A free counts by its own bytes and category. */
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
 
 /* A timeline of the events that a ledger's trace keeps, of all devices; vram_write_svg draws it
@@ -85,6 +85,9 @@ typedef struct vram_svg_options {
   uint64_t budget_bytes;
   int has_budget; /* a line at the budget, and whether the step fits */
   vram_units units;
+  /* Not 0: the plot of the step alone, half as wide, without words, of so many bytes from its lower
+     edge to below the upper one: for several steps side by side. */
+  uint64_t plot_bytes;
 } vram_svg_options;
 
 #ifndef VRAM_NO_WRITE

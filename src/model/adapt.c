@@ -148,13 +148,13 @@ static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
 
 static int vram__adapt_is_fp8(const vram__keys *quant) {
   const int64_t *kind = vram__attr_find(quant->words, VRAM__KEY_quant, NULL);
-  return kind && *kind == VRAM__WORD("fp8");
+  return kind && *kind == VRAM__WORD(fp8);
 }
 
 /* 4-bit weights compute in the dtype that they were loaded in. */
 static void vram__adapt_compute(vram__keys *keys) {
   const int64_t *kind = vram__attr_find(keys->words, VRAM__KEY_quant, NULL);
-  if (!kind || *kind == VRAM__WORD("int8") || vram__adapt_is_fp8(keys) ||
+  if (!kind || *kind == VRAM__WORD(int8) || vram__adapt_is_fp8(keys) ||
       vram__keys_hold(keys, VRAM__KEY_compute_dtype))
     return;
   keys->words[keys->count++] = VRAM__KEY_compute_dtype | 1 << 8;

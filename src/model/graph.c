@@ -241,12 +241,15 @@ VRAM__FN int vram__param_is_frozen(const vram_graph *g, const vram_node *n) {
 /* What a rank has of a weight is a DTensor. */
 static void vram__param_shard(vram_graph *g, vram_param *p) {
   const vram_node *n = p->node;
+  const int64_t *how;
   if (p->kind == VRAM__BUFFER)
     return;
-  p->is_expert = VRAM__INT(n, parallel, 0) == VRAM__WORD("expert");
-  p->is_dtensor = n->op == VRAM_OP_embedding_shard ||
-                  (vram__node_list(n, VRAM__KEY_parallel, NULL) && !p->is_expert);
-  p->is_partial = VRAM__INT(n, parallel, 0) == VRAM__WORD("sequence");
+  how = vram__node_list(n, VRAM__KEY_parallel, NULL);
+  if (how) {
+    p->is_expert = *how == VRAM__WORD(expert);
+    p->is_partial = *how == VRAM__WORD(sequence);
+  }
+  p->is_dtensor = n->op == VRAM_OP_embedding_shard || (how && !p->is_expert);
   g->is_cut |= p->is_dtensor | p->is_expert;
 }
 

@@ -43,6 +43,44 @@ static const struct {
 #undef VRAM__X
 };
 
+/* Words that a key may have as its value (`mode=`, `reduction=`, ...): a node keeps the number of
+   one, VRAM__WORD(mean); of any other VRAM__NO_WORD. */
+/* clang-format off */
+#define VRAM__WORDS_OF_KEYS(X)                                                                             \
+  X(none, "none") X(mean, "mean") X(sum, "sum") X(max, "max") X(min, "min") X(prod, "prod")        \
+  X(amax, "amax") X(amin, "amin") X(zeros, "zeros") X(reflect, "reflect")                          \
+  X(reflection, "reflection") X(replicate, "replicate") X(circular, "circular")                    \
+  X(constant, "constant") X(border, "border") X(nearest, "nearest") X(linear, "linear")            \
+  X(bilinear, "bilinear") X(bicubic, "bicubic") X(trilinear, "trilinear") X(area, "area")          \
+  X(nearest_exact, "nearest-exact") X(tanh, "tanh") X(relu, "relu") X(gelu, "gelu")                \
+  X(silu, "silu") X(floor, "floor") X(trunc, "trunc") X(batchmean, "batchmean")                    \
+  X(flash, "flash") X(math, "math") X(efficient, "efficient") X(cudnn, "cudnn") X(nf4, "nf4")      \
+  X(fp4, "fp4") X(int8, "int8") X(fp8, "fp8") X(mxfp4, "mxfp4") X(gptq, "gptq") X(awq, "awq")      \
+  X(colwise, "colwise") X(rowwise, "rowwise") X(sequence, "sequence") X(expert, "expert")          \
+  X(replicated, "replicated") X(allgather, "allgather") X(alltoall, "alltoall")
+/* clang-format on */
+typedef enum vram__key_word {
+  VRAM__IS_NOT_SAID,
+#define VRAM__X(name, text) VRAM__IS_##name,
+  VRAM__WORDS_OF_KEYS(VRAM__X)
+#undef VRAM__X
+      VRAM__NO_WORD
+} vram__key_word;
+
+static const char *const vram__word_table[VRAM__NO_WORD] = {"",
+#define VRAM__X(name, text) text,
+                                                            VRAM__WORDS_OF_KEYS(VRAM__X)
+#undef VRAM__X
+};
+#define VRAM__WORD(name) ((int64_t)VRAM__IS_##name)
+
+static inline int64_t vram__word(const char *s, uint32_t n) {
+  int64_t w = VRAM__IS_NOT_SAID + 1;
+  while (w < VRAM__NO_WORD && !vram__text_is(s, n, vram__word_table[w]))
+    w++;
+  return w;
+}
+
 #define VRAM__MAX_RNN_LAYERS 4096
 
 #define VRAM__INT(n, key, def) vram__node_int(n, VRAM__KEY_##key, def)
@@ -567,15 +605,6 @@ VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
 
-/* The value of a key that is a word (`mode=`, `reduction=`, ...) is kept as a hash of it. */
-static inline int64_t vram__word(const char *s, uint32_t n) {
-  uint64_t w = 0;
-  uint32_t i;
-  for (i = 0; i < n; i++)
-    w = w * 131 + (uint8_t)s[i];
-  return (int64_t)(w & INT64_MAX);
-}
-#define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
 
 /* Bytes of a parameter's storage in that dtype. */

@@ -326,18 +326,22 @@ VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span name
   return 1;
 }
 
-/* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
-   found is remembered. */
+/* A model has few ops: where each of them was found is remembered, by the hash of its name. */
+static inline uint16_t *vram__op_found(vram__parser *p, vram__span name) {
+  return p->found_op + (vram__hash(name.text, name.len) & 63);
+}
+
+/* The op of that name; VRAM_OP_COUNT: there is none. */
 static uint32_t vram__op_named(vram__parser *p, vram__span name) {
-  uint16_t *known = p->found_op + (vram__hash(name.text, name.len) & 63);
-  uint32_t op = *known;
+  uint16_t *const found = vram__op_found(p, name);
+  uint32_t op = *found;
   if (vram__text_is(name.text, name.len, vram__op_at(op)->name))
     return op;
   for (op = 0; op < VRAM_OP_COUNT; op++)
     if (vram__op_at(op)->name[0] == *name.text &&
         vram__text_is(name.text, name.len, vram__op_at(op)->name))
       break;
-  *known = (uint16_t)(op < VRAM_OP_COUNT ? op : 0);
+  *found = (uint16_t)(op < VRAM_OP_COUNT ? op : 0);
   return op;
 }
 
@@ -363,7 +367,7 @@ static int vram__inputs_move(vram__parser *p, vram__request *r) {
 }
 
 /* OP OUTPUTS INPUTS KEY=VALUE ... */
-static int vram__op_line(vram__parser *p) {
+static int vram__op_line(vram__parser *p, uint32_t op) {
   const vram__span name = p->token;
   int64_t words[1024];
   vram_value *few[VRAM__FEW_INPUTS];
@@ -375,7 +379,7 @@ static int vram__op_line(vram__parser *p) {
   keys.words = words;
   keys.count = 0;
   keys.room = 1000;
-  r.op = vram__op_named(p, name);
+  r.op = op;
   r.in = few;
   r.nin = 0;
   r.keys = &keys;
@@ -574,6 +578,8 @@ static int vram__infer_line(vram__parser *p) {
 
 /* A `unit` or `stage` line. */
 static int vram__modules_line(vram__parser *p, int stage) {
+  const char *const at = p->token.text;
+  int none = 1;
   if (p->depth || p->blocks)
     return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX,
                               stage ? "stage inside a block" : "unit inside a block", NULL);
@@ -582,8 +588,12 @@ static int vram__modules_line(vram__parser *p, int stage) {
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "names of modules");
     if (!p->names_only && !vram__unit_add(p->g, p->token, stage))
       return 0;
+    none = 0;
   }
-  return 1;
+  return !none || vram__parse_refuse(p, at, VRAM_ERR_SYNTAX,
+                                     stage ? "a stage line without the name of a module"
+                                           : "a unit line without the name of a module",
+                                     NULL);
 }
 
 static int vram__unit_line(vram__parser *p) { return vram__modules_line(p, 0); }
@@ -947,12 +957,15 @@ static const struct {
 };
 
 static int vram__parse_statement(vram__parser *p) {
+  const uint32_t found = *vram__op_found(p, p->token);
   uint32_t i;
+  if (vram__text_is(p->token.text, p->token.len, vram__op_at(found)->name))
+    return vram__op_line(p, found); /* most lines are ops that were there before */
   for (i = 0; i < sizeof vram__statements / sizeof *vram__statements; i++)
     if (*vram__statements[i].word == *p->token.text &&
         vram__parse_word_is(p, vram__statements[i].word))
       return vram__statements[i].line(p);
-  return vram__op_line(p);
+  return vram__op_line(p, vram__op_named(p, p->token));
 }
 
 static int vram__parse_lines(vram__parser *p) {

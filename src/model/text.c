@@ -15,15 +15,6 @@ typedef struct vram__text_pen {
   char line[1024];
 } vram__text_pen;
 
-/* Words that keys may have; a graph keeps a number of each. */
-static const char *const vram__text_words[] = {
-    "none",    "mean",    "sum",       "max",       "min",       "prod",      "amax",
-    "amin",    "zeros",   "reflect",   "replicate", "circular",  "constant",  "border",
-    "nearest", "linear",  "bilinear",  "bicubic",   "trilinear", "area",      "nearest-exact",
-    "tanh",    "relu",    "gelu",      "silu",      "floor",     "trunc",     "batchmean",
-    "flash",   "math",    "efficient", "cudnn",     "fp8",       "fp4",       "nf4",
-    "int8",    "colwise", "rowwise",   "sequence",  "expert",    "replicated"};
-
 static void vram__text_flush(vram__text_pen *p) {
   if (p->n && !p->failed && p->sink->write(p->sink->user, p->line, p->n)) {
     p->failed = 1;
@@ -47,14 +38,9 @@ static void vram__text_words_put(vram__text_pen *p, const char *z) {
 
 static void vram__text_int(vram__text_pen *p, int64_t v) {
   char to[24];
-  uint32_t n = sizeof to;
-  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-  do
-    to[--n] = (char)('0' + u % 10);
-  while (u /= 10);
-  if (v < 0)
-    to[--n] = '-';
-  vram__text_letters(p, to + n, (uint32_t)sizeof to - n);
+  uint32_t n = 0;
+  vram__text_puti(to, sizeof to, &n, v);
+  vram__text_letters(p, to, n);
 }
 
 /* Units of 10^-9. */
@@ -100,11 +86,9 @@ static void vram__text_name_put(vram__text_pen *p, const char *s, uint32_t len) 
 
 static void vram__text_name_number(vram__text_pen *p, uint32_t v) {
   char to[12];
-  uint32_t n = sizeof to;
-  do
-    to[--n] = (char)('0' + v % 10);
-  while (v /= 10);
-  vram__text_name_put(p, to + n, (uint32_t)sizeof to - n);
+  uint32_t n = 0;
+  vram__text_putu(to, sizeof to, &n, v);
+  vram__text_name_put(p, to, n);
 }
 
 /* Rounds of loops stand in front, where wrappers look for the number of a layer. */
@@ -157,12 +141,8 @@ static void vram__text_dtype(vram__text_pen *p, int64_t dtype) {
 }
 
 static void vram__text_word(vram__text_pen *p, const vram_node *n, int64_t word) {
-  const uint32_t count = sizeof vram__text_words / sizeof *vram__text_words;
-  uint32_t i = 0;
-  while (i < count && vram__word(vram__text_words[i], vram__text_len(vram__text_words[i])) != word)
-    i++;
-  if (i < count)
-    vram__text_words_put(p, vram__text_words[i]);
+  if (word < VRAM__NO_WORD)
+    vram__text_words_put(p, vram__word_table[word]);
   else
     vram__text_refuse(p, n, "a key with a word that is not known");
 }

@@ -202,7 +202,7 @@ VRAM__FN int vram__tp_add(vram_graph *g, vram__span words, char blank) {
   if (row == rows)
     return vram__tp_bad(g, "an unknown style of tensor parallelism", word,
                         "colwise, colwise_rep, rowwise, rowwise_rep, sequence, input, output, "
-                        "whole, usual");
+                        "whole, replicated_with_grad_allreduce, usual");
   vram__memory_zero(&like, sizeof like);
   like.row = (uint8_t)row;
   like.style = vram__tp_styles[row].style;

@@ -107,7 +107,7 @@ static int vram__low_conv_pad(vram__low *l, const vram_node *n, vram__low_conv *
   vram__hwc padded = c->im.in;
   vram__low_step *s;
   uint32_t i;
-  if (VRAM__INT(n, padding_mode, VRAM__WORD("zeros")) == VRAM__WORD("zeros") ||
+  if (VRAM__INT(n, padding_mode, VRAM__WORD(zeros)) == VRAM__WORD(zeros) ||
       (!c->pad[0] && !c->pad[1] && !c->same))
     return 1;
   for (i = 0; i < 2; i++) {
@@ -311,7 +311,7 @@ VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n) {
 }
 
 VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n) {
-  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD(nearest));
   vram__low_value *x = vram__low_of(l, n->in[0]);
   vram__low_step *s;
   vram__low_image im;
@@ -322,7 +322,7 @@ VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n) {
   y = x->lay;
   y.loose = 0;
   vram__low_image_resize(&y, &im);
-  if ((mode == VRAM__WORD("nearest") || mode == VRAM__WORD("nearest-exact")) &&
+  if ((mode == VRAM__WORD(nearest) || mode == VRAM__WORD(nearest_exact)) &&
       im.out.h % im.in.h == 0 && im.out.w % im.in.w == 0) {
     s = vram__low_layer(l, VRAM_LINE_UPSAMPLE2D, im.out, x->at, im.in);
     if (!s)

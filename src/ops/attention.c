@@ -1007,11 +1007,11 @@ VRAM__FN void vram__sdpa_of_node(vram__step *s, const vram_node *n, const vram__
     s->problem = "this version of PyTorch has no enable_gqa (expected torch-2.5 or newer)";
     s->problem_node = n;
   }
-  p->backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-               : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-               : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-               : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                                 : VRAM__SDPA_NONE;
+  p->backend = word == VRAM__WORD(flash)       ? VRAM__SDPA_FLASH
+               : word == VRAM__WORD(efficient) ? VRAM__SDPA_EFFICIENT
+               : word == VRAM__WORD(cudnn)     ? VRAM__SDPA_CUDNN
+               : word == VRAM__WORD(math)      ? VRAM__SDPA_MATH
+                                               : VRAM__SDPA_NONE;
   for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
     p->in[i] = vram__autocast_low(s, x[i]);
 }

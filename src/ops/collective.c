@@ -254,7 +254,7 @@ static void vram__backward_all_gather(vram__step *s, vram__grad_fn *f, vram__ten
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   const uint32_t a = vram__collective_cut(f->node, d);
   const int64_t ranks = VRAM__INT(f->node, ranks, 1);
-  if (VRAM__INT(f->node, gradient, 0) == VRAM__WORD("replicated")) {
+  if (VRAM__INT(f->node, gradient, 0) == VRAM__WORD(replicated)) {
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g->dt);
     return;
   }
@@ -419,7 +419,7 @@ static vram__tensor vram__loss_nll(vram__step *s, vram__tensor x, vram__tensor t
 
 static void vram__forward_loss_parallel(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
-  const int mean = VRAM__INT(n, reduction, VRAM__WORD("mean")) == VRAM__WORD("mean");
+  const int mean = VRAM__INT(n, reduction, VRAM__WORD(mean)) == VRAM__WORD(mean);
   const int64_t ranks = VRAM__INT(n, ranks, 1);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 3);
   vram__tensor log = vram__loss_log_softmax(s, x[0], ranks), count;

@@ -34,9 +34,9 @@ static int vram__conv_shape_read(vram_graph *g, const vram_node *n, int64_t in,
   v->groups = VRAM__INT(n, groups, 1);
   if (v->groups < 1 || v->c < 1 || v->c % v->groups || in % v->groups)
     return vram__node_error(g, n, "channels that groups does not divide");
-  v->word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
-  if (v->word != VRAM__WORD("zeros") && v->word != VRAM__WORD("reflect") &&
-      v->word != VRAM__WORD("replicate") && v->word != VRAM__WORD("circular"))
+  v->word = VRAM__INT(n, padding_mode, VRAM__WORD(zeros));
+  if (v->word != VRAM__WORD(zeros) && v->word != VRAM__WORD(reflect) &&
+      v->word != VRAM__WORD(replicate) && v->word != VRAM__WORD(circular))
     return vram__node_error(g, n, "padding_mode must be zeros, reflect, replicate or circular");
   if (!vram__shape_window(g, n, VRAM__KEY_kernel_size, v->k, 1, v->kernel) ||
       !vram__shape_window(g, n, VRAM__KEY_stride, v->k, 1, v->stride) ||
@@ -57,9 +57,9 @@ static int64_t vram__conv_shape_axis(vram_graph *g, const vram_node *n, const vr
   const int64_t padding = v->same ? reach : 2 * v->padding[i];
   if (v->same && v->stride[i] != 1)
     return vram__node_error(g, n, "padding=same needs stride=1");
-  if (v->word == VRAM__WORD("reflect") && before >= z)
+  if (v->word == VRAM__WORD(reflect) && before >= z)
     return vram__node_error(g, n, "reflected padding as large as the input");
-  if (v->word == VRAM__WORD("circular") && before > z)
+  if (v->word == VRAM__WORD(circular) && before > z)
     return vram__node_error(g, n, "circular padding larger than the input");
   if (v->transposed) {
     const uint64_t most =
@@ -81,8 +81,8 @@ static void vram__conv_shape_flag(vram_node *n, const vram__conv_shape *v) {
   for (i = 0; i < v->k; i++)
     if (v->stride[i] != 1 || v->dilation[i] != 1)
       n->flags &= (uint8_t)~VRAM__UNIT_STEPS;
-  if (!v->transposed && !v->same && v->groups == 1 && v->word == VRAM__WORD("zeros") &&
-      n->nin == 1 && v->k > 1)
+  if (!v->transposed && !v->same && v->groups == 1 && v->word == VRAM__WORD(zeros) && n->nin == 1 &&
+      v->k > 1)
     n->flags |= VRAM__USUAL;
 }
 

@@ -151,7 +151,7 @@ VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__te
 }
 
 static int vram__embedding_bag_is_max(const vram_node *n) {
-  return VRAM__INT(n, mode, 0) == VRAM__WORD("max");
+  return VRAM__INT(n, mode, 0) == VRAM__WORD(max);
 }
 
 /* EmbeddingBag.cpp, promoteIndicesAndOffsets: a copy of the one whose dtype is the narrower */

@@ -20,10 +20,10 @@ enum {
 
 /* What every loss asks for. */
 VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n) {
-  const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
-      reduction != VRAM__WORD("sum") &&
-      !(reduction == VRAM__WORD("batchmean") && vram__op_at(n->op)->kind == VRAM__LOSS_KL_DIV))
+  const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD(mean));
+  if (reduction != VRAM__WORD(none) && reduction != VRAM__WORD(mean) &&
+      reduction != VRAM__WORD(sum) &&
+      !(reduction == VRAM__WORD(batchmean) && vram__op_at(n->op)->kind == VRAM__LOSS_KL_DIV))
     return vram__node_error(g, n, "reduction must be none, mean or sum");
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a loss of a tensor that is not floating point");
@@ -33,7 +33,7 @@ VRAM__FN int vram__loss_check(vram_graph *g, vram_node *n) {
 /* One number, or with reduction=none these sizes. count: the inputs that the dtype comes from */
 VRAM__FN int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
                             uint32_t count) {
-  const int none = VRAM__INT(n, reduction, 0) == VRAM__WORD("none");
+  const int none = VRAM__INT(n, reduction, 0) == VRAM__WORD(none);
   vram_dtype dt = n->in[0]->dtype;
   uint32_t i;
   for (i = 1; i < n->nin && i < count; i++)
@@ -180,12 +180,12 @@ static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
 
 /* torch.nn.functional.kl_div divides by the batch where there is one. */
 VRAM__FN int vram__loss_reduction(const vram_node *n) {
-  const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  if (word == VRAM__WORD("batchmean"))
+  const int64_t word = VRAM__INT(n, reduction, VRAM__WORD(mean));
+  if (word == VRAM__WORD(batchmean))
     return n->in[0]->d->ndim ? VRAM__REDUCTION_BATCHMEAN : VRAM__REDUCTION_SUM;
-  return word == VRAM__WORD("none")  ? VRAM__REDUCTION_NONE
-         : word == VRAM__WORD("sum") ? VRAM__REDUCTION_SUM
-                                     : VRAM__REDUCTION_MEAN;
+  return word == VRAM__WORD(none)  ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD(sum) ? VRAM__REDUCTION_SUM
+                                   : VRAM__REDUCTION_MEAN;
 }
 
 /* Loss.cpp, apply_loss_reduction. Takes x. */

@@ -178,7 +178,7 @@ static int vram__shape_encoder_params(vram_graph *g, vram_node *n, int64_t e) {
 /* The sequence, a mask. */
 static int vram__shape_encoder(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const int64_t act = VRAM__INT(n, activation, VRAM__WORD("relu"));
+  const int64_t act = VRAM__INT(n, activation, VRAM__WORD(relu));
   vram__mha m;
   int64_t size[3];
   uint32_t i;
@@ -189,7 +189,7 @@ static int vram__shape_encoder(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "num_heads must divide the width of the sequence");
   if (vram__encoder_hidden(n) < 1)
     return vram__node_error(g, n, "dim_feedforward must be at least 1");
-  if (act != VRAM__WORD("relu") && act != VRAM__WORD("gelu"))
+  if (act != VRAM__WORD(relu) && act != VRAM__WORD(gelu))
     return vram__node_error(g, n, "activation must be relu or gelu");
   if (m.dropout_p < 0 || m.dropout_p > VRAM__ONE)
     return vram__node_error(g, n, "dropout must be 0 to 1");
@@ -790,10 +790,10 @@ static vram__tensor vram__encoder_attend(vram__step *s, vram__mha *m, vram__tens
 
 /* _ff_block; takes x */
 static vram__tensor vram__encoder_feed(vram__step *s, const vram__mha *m, vram__tensor x) {
-  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD("relu"));
+  const int64_t act = VRAM__INT(m->n, activation, VRAM__WORD(relu));
   vram__tensor y = vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR1, x);
   vram__tensor_replace(
-      s, &y, vram__op_call_unary(s, act == VRAM__WORD("gelu") ? VRAM_OP_gelu : VRAM_OP_relu, y));
+      s, &y, vram__op_call_unary(s, act == VRAM__WORD(gelu) ? VRAM_OP_gelu : VRAM_OP_relu, y));
   y = vram__encoder_dropout(s, m, y);
   vram__tensor_replace(s, &y, vram__encoder_linear(s, m->n, VRAM__ENCODER_LINEAR2, y));
   vram__tensor_release(s, x);

@@ -5,20 +5,20 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
-  int64_t word = VRAM__INT(n, mode, VRAM__WORD("constant")), size[VRAM_MAX_AXES];
-  if (word != VRAM__WORD("constant") && word != VRAM__WORD("reflect") &&
-      word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
+  int64_t word = VRAM__INT(n, mode, VRAM__WORD(constant)), size[VRAM_MAX_AXES];
+  if (word != VRAM__WORD(constant) && word != VRAM__WORD(reflect) &&
+      word != VRAM__WORD(replicate) && word != VRAM__WORD(circular))
     return vram__node_error(g, n, "mode must be constant, reflect, replicate or circular");
   if (c % 2 || c / 2 > x->ndim)
     return vram__node_error(g, n,
                             "pad needs two values for an axis, and not more axes than the input");
-  if (word != VRAM__WORD("constant") &&
+  if (word != VRAM__WORD(constant) &&
       (c / 2 > 3 || (x->ndim != c / 2 + 2 && (x->ndim != c / 2 + 1))))
     return vram__node_error(g, n, "a mode for another number of axes");
   if (n->in[0]->dtype == VRAM_BOOL &&
-      (word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")))
+      (word == VRAM__WORD(reflect) || word == VRAM__WORD(replicate)))
     return vram__node_error(g, n, "a tensor of bools");
-  if ((word == VRAM__WORD("reflect") || word == VRAM__WORD("replicate")) &&
+  if ((word == VRAM__WORD(reflect) || word == VRAM__WORD(replicate)) &&
       !vram__axes_filled(g, n, x->ndim - c / 2 - 1))
     return 0;
   for (i = 0; i < x->ndim; i++)
@@ -27,14 +27,14 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
     uint32_t a = x->ndim - 1u - i / 2;
     if (v[i] > INT32_MAX || v[i] < -INT64_C(0x7fffffff))
       return vram__node_error(g, n, "a pad beyond 31 bits");
-    if (word == VRAM__WORD("reflect") && v[i] >= x->v[a])
+    if (word == VRAM__WORD(reflect) && v[i] >= x->v[a])
       return vram__node_error(g, n, "reflected padding as large as the input");
-    if (word == VRAM__WORD("circular") && v[i] > x->v[a])
+    if (word == VRAM__WORD(circular) && v[i] > x->v[a])
       return vram__node_error(g, n, "circular padding larger than the input");
     size[a] += v[i];
   }
   for (i = x->ndim - c / 2; i < x->ndim; i++)
-    if (size[i] < (word == VRAM__WORD("constant") ? 0 : 1))
+    if (size[i] < (word == VRAM__WORD(constant) ? 0 : 1))
       return vram__node_error(g, n, "a pad that leaves nothing");
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
@@ -44,10 +44,10 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
 /* ---- padding ---- */
 
 VRAM__FN uint32_t vram__pad_mode(int64_t word) {
-  return word == VRAM__WORD("reflect")     ? VRAM__PAD_REFLECT
-         : word == VRAM__WORD("replicate") ? VRAM__PAD_REPLICATE
-         : word == VRAM__WORD("circular")  ? VRAM__PAD_CIRCULAR
-                                           : VRAM__PAD_CONSTANT;
+  return word == VRAM__WORD(reflect)     ? VRAM__PAD_REFLECT
+         : word == VRAM__WORD(replicate) ? VRAM__PAD_REPLICATE
+         : word == VRAM__WORD(circular)  ? VRAM__PAD_CIRCULAR
+                                         : VRAM__PAD_CONSTANT;
 }
 
 /* x[start:start + size] along an axis, with autograd */

@@ -6,9 +6,9 @@ enum { VRAM__FP8_BLOCK = 128 }; /* rows and columns that share a scale (weight_b
 
 /* The words of quant=; bits 0: fp8. */
 static const struct {
-  const char *name;
-  uint8_t bits;
-} vram__quant_kinds[] = {{"nf4", 4}, {"fp4", 4}, {"int8", 8}, {"fp8", 0}};
+  uint8_t word, bits;
+} vram__quant_kinds[] = {
+    {VRAM__IS_nf4, 4}, {VRAM__IS_fp4, 4}, {VRAM__IS_int8, 8}, {VRAM__IS_fp8, 0}};
 
 /* What the keys of a linear line say of its weight; neither bits nor fp8: it is not quantised. */
 VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
@@ -17,13 +17,11 @@ VRAM__FN vram__quantised vram__node_quantised(const vram_node *n) {
   vram__quantised q;
   uint32_t i;
   vram__memory_zero(&q, sizeof q);
-  for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++) {
-    const char *name = vram__quant_kinds[i].name;
-    if (*word == vram__word(name, vram__text_len(name))) {
+  for (i = 0; word && i < sizeof vram__quant_kinds / sizeof *vram__quant_kinds; i++)
+    if (*word == vram__quant_kinds[i].word) {
       q.bits = vram__quant_kinds[i].bits;
       q.fp8 = !q.bits;
     }
-  }
   q.out = VRAM__INT(n, out_features, 0);
   q.in = x->v[x->ndim - 1];
   q.nested = q.bits == 4 && VRAM__INT(n, double_quant, 1);
@@ -45,22 +43,22 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
 
 /* Other ways to store weights, and what is known of them (transformers/quantizers). */
 static const struct {
-  const char *name, *known;
+  vram__key_word word;
+  const char *known;
 } vram__quantised_otherwise[] = {
-    {"mxfp4", "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
-              "bf16: the model without quant="},
-    {"gptq", "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
-             "kernel is chosen, what it packs anew and needs beside is not known"},
-    {"awq", "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
-            "beside is not known"}};
+    {VRAM__IS_mxfp4, "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+                     "bf16: the model without quant="},
+    {VRAM__IS_gptq, "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+                    "kernel is chosen, what it packs anew and needs beside is not known"},
+    {VRAM__IS_awq, "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+                   "beside is not known"}};
 
 static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
   const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
   uint32_t i;
   vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
   for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
-    if (*kind == (int64_t)vram__word(vram__quantised_otherwise[i].name,
-                                     vram__text_len(vram__quantised_otherwise[i].name))) {
+    if (*kind == (int64_t)vram__quantised_otherwise[i].word) {
       vram__error_more(g, "; ");
       vram__error_more(g, vram__quantised_otherwise[i].known);
     }

@@ -777,7 +777,7 @@ static void vram__forward_simple_cell(vram__step *s, const vram__rnn_cell *c, ui
 }
 
 static uint32_t vram__cell_nonlinearity(const vram_node *n) {
-  return VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
+  return VRAM__INT(n, nonlinearity, 0) == VRAM__WORD(relu) ? VRAM_OP_relu : VRAM_OP_tanh;
 }
 
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,

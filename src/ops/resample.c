@@ -5,21 +5,21 @@ enum { VRAM__RESAMPLE_UP = 1, VRAM__RESAMPLE_FOLD }; /* kind of a row */
 
 static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
-    const char *name;
-    uint8_t least, most, aa;
-  } modes[] = {{"nearest", 3, 5, 0},  {"nearest-exact", 3, 5, 0}, {"linear", 3, 3, 0},
-               {"bilinear", 4, 4, 1}, {"bicubic", 4, 4, 1},       {"trilinear", 5, 5, 0},
-               {"area", 3, 5, 0}};
+    uint8_t word, least, most, aa;
+  } modes[] = {{VRAM__IS_nearest, 3, 5, 0}, {VRAM__IS_nearest_exact, 3, 5, 0},
+               {VRAM__IS_linear, 3, 3, 0},  {VRAM__IS_bilinear, 4, 4, 1},
+               {VRAM__IS_bicubic, 4, 4, 1}, {VRAM__IS_trilinear, 5, 5, 0},
+               {VRAM__IS_area, 3, 5, 0}};
   const vram_dims *x = n->in[0]->d;
   uint32_t k = x->ndim - 2u, i, c;
-  int64_t to[3], word = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  int64_t to[3], word = VRAM__INT(n, mode, VRAM__WORD(nearest));
   const int64_t *v = vram__node_list(n, VRAM__KEY_scale_factor, &c);
   if (x->ndim < 3 || x->ndim > 5)
     return vram__node_error(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
-  if (word != VRAM__WORD("area") && !vram__axes_filled(g, n, 1))
+  if (word != VRAM__WORD(area) && !vram__axes_filled(g, n, 1))
     return 0;
   for (i = 0; i < 7; i++)
-    if (word == vram__word(modes[i].name, vram__text_len(modes[i].name)))
+    if (word == modes[i].word)
       break;
   if (i == 7)
     return vram__node_error(g, n,
@@ -143,13 +143,13 @@ enum {
 };
 
 static uint32_t vram__interpolate_mode(const vram_node *n) {
-  int64_t w = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  int64_t w = VRAM__INT(n, mode, VRAM__WORD(nearest));
   if (VRAM__INT(n, antialias, 0))
     return VRAM__UP_AA;
-  return w == VRAM__WORD("nearest") || w == VRAM__WORD("nearest-exact") ? VRAM__UP_NEAREST
-         : w == VRAM__WORD("area")                                      ? VRAM__UP_AREA
-         : w == VRAM__WORD("bicubic")                                   ? VRAM__UP_BICUBIC
-                                                                        : VRAM__UP_LINEAR;
+  return w == VRAM__WORD(nearest) || w == VRAM__WORD(nearest_exact) ? VRAM__UP_NEAREST
+         : w == VRAM__WORD(area)                                    ? VRAM__UP_AREA
+         : w == VRAM__WORD(bicubic)                                 ? VRAM__UP_BICUBIC
+                                                                    : VRAM__UP_LINEAR;
 }
 
 static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,

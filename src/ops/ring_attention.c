@@ -15,11 +15,11 @@ enum {
 
 static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
   const int64_t ranks = VRAM__INT(n, ranks, 1), rank = VRAM__INT(n, rank, 0),
-                rotate = VRAM__INT(n, rotate, VRAM__WORD("allgather"));
+                rotate = VRAM__INT(n, rotate, VRAM__WORD(allgather));
   const int causal = VRAM__INT(n, is_causal, 0) != 0;
   if (ranks < 1 || ranks > VRAM__RING_MOST || rank < 0 || rank >= ranks)
     return vram__node_error(g, n, "a ring of 1 to 4096 ranks, and rank is one of them");
-  if (rotate != VRAM__WORD("allgather") && rotate != VRAM__WORD("alltoall"))
+  if (rotate != VRAM__WORD(allgather) && rotate != VRAM__WORD(alltoall))
     return vram__node_error(g, n, "rotate must be allgather or alltoall");
   if (n->in[0]->d->ndim != 4)
     return vram__node_error(g, n, "query, key and value [batch, heads, sequence, width]");
@@ -39,7 +39,7 @@ static int vram__shape_ring_attention(vram_graph *g, vram_node *n) {
 
 static uint64_t vram__flops_ring_attention(const vram_node *n) {
   const uint64_t each = vram__flops_sdpa(n);
-  uint64_t sum = 0;
+  uint64_t sum;
   int64_t i;
   if (VRAM__INT(n, is_causal, 0) && !VRAM__INT(n, load_balance, 0))
     return vram__product_or_overflow(each, (uint64_t)VRAM__INT(n, rank, 0) + 1);
@@ -200,7 +200,7 @@ typedef struct vram__ring {
 static void vram__ring_begin(vram__step *s, vram__ring *r, const vram_node *n, vram__tensor key,
                              vram__tensor value) {
   vram__memory_zero(r, sizeof *r);
-  r->rotater.gathers = VRAM__INT(n, rotate, VRAM__WORD("allgather")) == VRAM__WORD("allgather");
+  r->rotater.gathers = VRAM__INT(n, rotate, VRAM__WORD(allgather)) == VRAM__WORD(allgather);
   r->key = vram__tensor_contiguous(s, key);
   r->value = vram__tensor_contiguous(s, value);
 }

@@ -27,8 +27,8 @@ static int vram__shape_scatter_add(vram_graph *g, vram_node *n) {
 
 static int vram__shape_scatter_reduce(vram_graph *g, vram_node *n) {
   const int64_t how = VRAM__INT(n, reduce, 0);
-  if (how != VRAM__WORD("sum") && how != VRAM__WORD("prod") && how != VRAM__WORD("mean") &&
-      how != VRAM__WORD("amax") && how != VRAM__WORD("amin"))
+  if (how != VRAM__WORD(sum) && how != VRAM__WORD(prod) && how != VRAM__WORD(mean) &&
+      how != VRAM__WORD(amax) && how != VRAM__WORD(amin))
     return vram__node_error(g, n, "reduce must be sum, prod, mean, amax or amin");
   return vram__shape_scatter_add(g, n);
 }
@@ -233,10 +233,10 @@ enum { VRAM__SCATTER_SUM = 1, VRAM__SCATTER_MEAN, VRAM__SCATTER_PROD, VRAM__SCAT
 
 static uint32_t vram__scatter_how(const vram_node *n) {
   const int64_t how = VRAM__INT(n, reduce, 0);
-  const uint32_t kind = how == VRAM__WORD("sum")    ? VRAM__SCATTER_SUM
-                        : how == VRAM__WORD("mean") ? VRAM__SCATTER_MEAN
-                        : how == VRAM__WORD("prod") ? VRAM__SCATTER_PROD
-                                                    : VRAM__SCATTER_EXTREME;
+  const uint32_t kind = how == VRAM__WORD(sum)    ? VRAM__SCATTER_SUM
+                        : how == VRAM__WORD(mean) ? VRAM__SCATTER_MEAN
+                        : how == VRAM__WORD(prod) ? VRAM__SCATTER_PROD
+                                                  : VRAM__SCATTER_EXTREME;
   return VRAM__INT(n, include_self, 1) ? kind : kind | VRAM__SCATTER_EXCLUDE;
 }
 

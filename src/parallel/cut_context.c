@@ -285,7 +285,7 @@ static int vram__context_copy(vram__rank_cut *c, const vram_node *n, uint32_t op
     if (vram__context_balances(c))
       vram__rank_key_set(c, VRAM__KEY_load_balance, 1);
     if (c->p->alltoall)
-      vram__rank_key_set(c, VRAM__KEY_rotate, VRAM__WORD("alltoall"));
+      vram__rank_key_set(c, VRAM__KEY_rotate, VRAM__WORD(alltoall));
     c->ncut++;
   } else if (!vram__context_keys(c, n))
     return 0;

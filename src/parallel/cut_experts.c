@@ -146,7 +146,7 @@ VRAM__FN int vram__rank_experts(vram__rank_cut *c, const vram_node *n) {
       c->words[1 + i] = size[i];
     c->keys.count += 4;
     c->words[c->keys.count] = 0;
-    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("expert"));
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD(expert));
   }
   if (n->nin > 8 || n->nout != 1)
     return vram__rank_refuse(c, n, "an op of experts that is not known");

@@ -210,7 +210,7 @@ static int vram__rank_rowwise(vram__rank_cut *c, const vram_node *n, const vram_
   if (x->d->v[d->ndim - 1] * c->ranks != d->v[d->ndim - 1])
     return vram__rank_refuse_product(c, n, x->d->v[d->ndim - 1]);
   vram__rank_keys(c, n);
-  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("rowwise"));
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD(rowwise));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   y = vram__rank_emit(c, n, n->op, &x, 1);
   if (!y)
@@ -239,7 +239,7 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
   vram__rank_key_set(c, VRAM__KEY_dim, (int64_t)a);
   if (n->out[0].d->v[a] % c->ranks)
     vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[a]);
-  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+  vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD(replicated));
   y = vram__rank_collective(c, n, VRAM_OP_all_gather, part, ".all_gather");
   v->own = y ? y->out : NULL;
   v->cut = 0;
@@ -268,7 +268,7 @@ static int vram__rank_colwise(vram__rank_cut *c, const vram_node *n, const vram_
   vram__rank_keys(c, n);
   vram__rank_untie(c);
   vram__rank_key_set(c, VRAM__KEY_out_features, part);
-  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD(colwise));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   if (out % c->ranks)
     vram__rank_key_set(c, VRAM__KEY_whole, out);
@@ -319,7 +319,7 @@ static int vram__rank_table_columns(vram__rank_cut *c, const vram_node *n,
     return vram__rank_refuse(c, n, "columns of a table that the ranks do not divide");
   vram__rank_keys(c, n);
   vram__rank_key_set(c, VRAM__KEY_embedding_dim, all / c->ranks);
-  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("colwise"));
+  vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD(colwise));
   vram__rank_key_set(c, VRAM__KEY_ranks, c->ranks);
   y = vram__rank_emit(c, n, n->op, &x, 1);
   if (!y)

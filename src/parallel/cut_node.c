@@ -434,7 +434,7 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
       return 0;
   }
   if (vram__rank_is_sequence(c, n))
-    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD("sequence"));
+    vram__rank_key_set(c, VRAM__KEY_parallel, VRAM__WORD(sequence));
   y = vram__rank_emit(c, n, n->op, in, n->nin);
   if (!y)
     return 0;

@@ -37,7 +37,7 @@ static int vram__output_redistribute(vram__rank_cut *c, const vram_node *n, uint
   else {
     if (n->out[0].d->v[from] % c->ranks)
       vram__rank_key_set(c, VRAM__KEY_whole, n->out[0].d->v[from]);
-    vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD("replicated"));
+    vram__rank_key_set(c, VRAM__KEY_gradient, VRAM__WORD(replicated));
   }
   y = vram__rank_collective(c, n, v->cut ? VRAM_OP_all_gather : VRAM_OP_shard, own,
                             v->cut ? ".all_gather" : ".shard");

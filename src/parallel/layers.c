@@ -200,7 +200,7 @@ VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_
 
 /* ---- what a layer adds */
 
-static vram__layer_count vram__layer_now(const vram__step *s) {
+VRAM__FN vram__layer_count vram__layer_now(const vram__step *s) {
   const vram__layers *y = s->layers;
   vram__layer_count c;
   uint32_t i;
@@ -214,9 +214,9 @@ static vram__layer_count vram__layer_now(const vram__step *s) {
   c.held = s->nheld;
   c.category = s->count.category;
   for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
-    c.calls[i] = s->r->communication[i].calls - y->own[i].calls;
-    c.bytes[i] = s->r->communication[i].bytes - y->own[i].bytes;
-    c.sent[i] = s->r->communication[i].sent - y->own[i].sent;
+    c.calls[i] = s->r->communication[i].calls - (y ? y->own[i].calls : 0);
+    c.bytes[i] = s->r->communication[i].bytes - (y ? y->own[i].bytes : 0);
+    c.sent[i] = s->r->communication[i].sent - (y ? y->own[i].sent : 0);
   }
   return c;
 }
@@ -224,7 +224,8 @@ static vram__layer_count vram__layer_now(const vram__step *s) {
 /* All of them are counts of 64 bits, without padding between. */
 enum { VRAM__LAYER_COUNTS = sizeof(vram__layer_count) / sizeof(uint64_t) };
 
-static vram__layer_count vram__layer_less(const vram__layer_count *a, const vram__layer_count *b) {
+VRAM__FN vram__layer_count vram__layer_less(const vram__layer_count *a,
+                                            const vram__layer_count *b) {
   vram__layer_count c = *a;
   uint64_t *const of = (uint64_t *)(void *)&c;
   const uint64_t *const less = (const uint64_t *)(const void *)b;
@@ -234,7 +235,7 @@ static vram__layer_count vram__layer_less(const vram__layer_count *a, const vram
   return c;
 }
 
-static int vram__layer_counts_same(const vram__layer_count *a, const vram__layer_count *b) {
+VRAM__FN int vram__layer_counts_same(const vram__layer_count *a, const vram__layer_count *b) {
   const uint64_t *const x = (const uint64_t *)(const void *)a;
   const uint64_t *const z = (const uint64_t *)(const void *)b;
   uint32_t i;
@@ -244,7 +245,7 @@ static int vram__layer_counts_same(const vram__layer_count *a, const vram__layer
 }
 
 /* `times` layers more, each of which adds that; what shrinks is a number below 0 in 64 bits. */
-static void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_t times) {
+VRAM__FN void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_t times) {
   uint32_t i;
   if (s->count.at_peak)
     vram__peak_note(s);

@@ -223,7 +223,7 @@ static int vram__pipe_is_ddp(const vram__pipe_run *r) {
 static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                                 uint32_t which) {
   const vram__played *part;
-  const int last = r->done[k] + 1 == r->p->microbatches;
+  const int last = r->done[k] + 1 == r->count;
   if (vram__pipe_is_ddp(r) && last)
     vram__ddp_last_backward(r->s);
   part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
@@ -437,14 +437,29 @@ static void vram__pipe_loss(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__slots_release(r->s, &m->loss, 1);
 }
 
+/* What has been counted since `before` of microbatch mb is counted of those that are not played, if
+   it is the one that they are like. */
+VRAM__FN void vram__pipe_alike(vram__pipe_run *r, uint32_t mb, const vram__layer_count *before) {
+  const uint32_t times = r->p->microbatches - r->count;
+  vram__layer_count now;
+  if (!times || mb != 1 || r->s->failed)
+    return;
+  now = vram__layer_now(r->s);
+  now = vram__layer_less(&now, before);
+  vram__layer_add(r->s, &now, times);
+}
+
 /* Losses are a list that goes from its end; the schedule's variable `loss` may hold the last. */
 VRAM__FN void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count) {
-  while (count--)
+  while (count--) {
+    const vram__layer_count before = vram__layer_now(r->s);
     vram__pipe_loss(r, k, count);
+    vram__pipe_alike(r, count, &before);
+  }
 }
 
 VRAM__FN void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
-  vram__pipe_loss(r, k, r->p->microbatches - 1);
+  vram__pipe_loss(r, k, r->count - 1);
 }
 
 /* release_fwd_send_outputs: DistributedDataParallel keeps them, and so do older versions. */

@@ -42,6 +42,7 @@ typedef struct vram__unit_run {
 } vram__unit_run;
 
 /* units.c */
+VRAM__FN int vram__units_known(const vram_graph *g, vram_words units);
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n);
 
 /* fsdp.c */

@@ -109,13 +109,14 @@ VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int bac
 
 /* Allocation `id` of the running part is held by whoever plays it, too; 0: it makes a gradient. */
 static void vram__part_keep(vram__played *part, uint32_t id, int kept) {
-  uint32_t i;
-  for (i = 0; i < part->count; i++)
+  uint32_t i = part->count;
+  while (i--)
     if (part->event[i].kind == VRAM__PART_ALLOC && part->event[i].id == id) {
       if (kept)
         part->event[i].kept = 1;
       else
         part->event[i].cat = VRAM_CATEGORY_GRADIENTS;
+      return;
     }
 }
 

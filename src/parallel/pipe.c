@@ -262,6 +262,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__memory_zero(&r, sizeof r);
   r.s = s;
   r.p = p;
+  r.count = p->microbatches;
   s->node = NULL;
   slots =
       (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 5 * (uint64_t)most * sizeof *slots);
@@ -286,9 +287,11 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
                           vram__pipe_live_room(p->stage + k));
     for (i = 0; i < p->microbatches; i++) {
       vram__pipe_micro *m = vram__pipe_micro_at(&r, k, (uint32_t)i);
+      const vram__layer_count before = vram__layer_now(s);
       vram__slots_release(s, m->cast, m->ncast);
       if (!p->buffer)
         vram__slots_release(s, m->in, p->stage[k].nin);
+      vram__pipe_alike(&r, (uint32_t)i, &before);
     }
   }
   for (k = 0; p->buffer && k < p->microbatches && !s->failed; k++)
@@ -301,6 +304,8 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
     s->most_used = s->used;
   s->used = used;
 }
+
+VRAM__FN int vram__pipe_differs(const vram__step *s) { return s->pipe && s->pipe->differ; }
 
 /* The batch: the inputs of all microbatches, of which each gets a view, and the target; then what
    the step before has left. */
@@ -406,6 +411,36 @@ static const char *vram__pipe_misses(const vram_parallel *p, vram_rules version)
   return NULL;
 }
 
+static void vram__pipe_take_over(vram__pipe *p, const vram_graph **g, void **scratch,
+                                 uint64_t *bytes, vram__step *s) {
+  *g = &p->g;
+  s->pipe = p;
+  *scratch = p->mem + p->used;
+  *bytes = p->cap - p->used;
+}
+
+/* A wrapper that parts of a microbatch do not know of is as good as another one. */
+static uint32_t vram__pipe_wrapped(const vram_parallel *p) {
+  return p->wrapper == VRAM_WRAPPER_ZERO1 ? VRAM_WRAPPER_DDP : p->wrapper;
+}
+
+/* The stage that was played in this scratch is another one's, too, whose wrapper has other ranks.
+ */
+static vram_result vram__pipe_known(vram__pipe *p, const vram_graph **g, const vram_step_options *o,
+                                    vram__step *s) {
+  if (p->whole != *g || p->ranks != o->parallel->pp ||
+      p->microbatches != o->parallel->microbatches ||
+      p->rank != vram_parallel_place_of(o->parallel).pp ||
+      p->wrapped != vram__pipe_wrapped(o->parallel)) {
+    s->problem = "stage_known: another stage was played in this scratch";
+    return VRAM_ERR_VALUE;
+  }
+  p->parallel = o->parallel;
+  p->alone = *o->parallel;
+  p->alone.wrapper = VRAM_WRAPPER_NONE;
+  return VRAM_OK;
+}
+
 /* The rank's graph in place of the whole model's, in front of the scratch that is left. */
 VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
                                       void **scratch, uint64_t *bytes, vram__step *s) {
@@ -421,11 +456,18 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   if (!*scratch || *bytes < skip + sizeof *p)
     return VRAM_ERR_MEMORY;
   p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
+  if (o->stage_known) {
+    r = vram__pipe_known(p, g, o, s);
+    if (!r)
+      vram__pipe_take_over(p, g, scratch, bytes, s);
+    return r;
+  }
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
+  p->wrapped = vram__pipe_wrapped(o->parallel);
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
   p->cap = *bytes - skip;
@@ -474,11 +516,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     p->blocks = p->chunk + n;
   }
   p->g.in_flight = vram__pipe_in_flight(p);
-  *g = &p->g;
-  s->pipe = p;
   p->used = (p->used + 7) & ~(uint64_t)7;
-  *scratch = p->mem + p->used;
-  *bytes = p->cap - p->used;
+  vram__pipe_take_over(p, g, scratch, bytes, s);
   return VRAM_OK;
 }
 

@@ -90,10 +90,13 @@ typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
   vram_parallel alone; /* the same without a wrapper: of steps that play parts */
+  uint32_t wrapped;    /* what that is, as far as they know */
   vram_graph g;        /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
+  const vram_node **unit;                            /* first nodes of the whole model's units, */
+  uint32_t units;                                    /* so many */
   vram__pipe_stage *stage;                           /* `local` of them */
   vram_stage_action *action;
   uint32_t naction;
@@ -110,6 +113,7 @@ typedef struct vram__pipe {
   uint64_t late; /* blocks that were sent in this step, or the last one */
   const char *problem;
   vram_result failed;
+  uint8_t differ; /* microbatches that were taken for alike are not: each is played */
 } vram__pipe;
 
 /* stage.c */

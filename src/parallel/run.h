@@ -17,6 +17,14 @@ enum {
   VRAM__FLOW_REDUCED = 2  /* its gradients were reduced, and with that its parameters went */
 };
 
+/* Microbatches of Schedule1F1B that are like others, and are counted without being played (see
+   vram_step_options.layers_once). */
+typedef struct vram__pipe_fold {
+  uint32_t warm, rounds; /* left out of its warmup, and of the rounds behind it */
+  uint32_t left, seen;   /* of the passes that run: to be left out yet; those that were played, */
+  vram__layer_count then[2]; /* and what had been counted behind the last two of them */
+} vram__pipe_fold;
+
 typedef struct vram__pipe_run {
   vram__step *s;
   vram__pipe *p;
@@ -27,6 +35,8 @@ typedef struct vram__pipe_run {
   uint32_t *done;          /* by local stage: backward passes whose gradients are there */
   uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
+  uint32_t count;          /* microbatches that are played */
+  vram__pipe_fold fold;
   uint32_t *output; /* a variable that holds the microbatch's before up to the loss, or NULL */
 } vram__pipe_run;
 
@@ -51,6 +61,7 @@ VRAM__FN void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb);
 VRAM__FN uint64_t vram__handover_bytes(const vram__handover *c);
 VRAM__FN void vram__pipe_receive(vram__pipe_run *r, uint32_t k, uint32_t mb, int forward);
 VRAM__FN void vram__pipe_zeros(vram__pipe_run *r, uint32_t k, uint32_t mb);
+VRAM__FN void vram__pipe_alike(vram__pipe_run *r, uint32_t mb, const vram__layer_count *before);
 VRAM__FN void vram__pipe_losses(vram__pipe_run *r, uint32_t k, uint32_t count);
 VRAM__FN void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k);
 VRAM__FN void vram__pipe_sent(vram__pipe_run *r, uint32_t mb);

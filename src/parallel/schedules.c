@@ -113,12 +113,64 @@ static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint
   vram__slots_release(r->s, m->gin, stage->nin);
 }
 
+/* Passes of microbatches behind the first are alike: each plays the same parts, in a state that
+   differs from the one before by what a pass adds. Some at the begin and at the end of the warmup,
+   of the rounds of a backward and a forward, and of the cooldown are played, and those between are
+   counted as what the last of the first ones has added, which is what the one before it did. The
+   first pass of each kind may differ, and two are compared: another one behind them has the most
+   that there is. */
+enum { VRAM__WARM_PLAYED = 5, VRAM__ROUNDS_PLAYED = 4 }; /* the cooldown has one pass less */
+
+static void vram__pipe_fold_begin(vram__pipe_run *r, uint32_t warm) {
+  const vram__step *s = r->s;
+  const uint32_t rounds = r->count - warm;
+  if (!s->o->layers_once || s->replay || s->cuts || s->o->event || s->o->nodes ||
+      s->count.stop_at || r->chunk || r->p->parallel->hook || r->p->differ || r->p->buffer)
+    return;
+  r->fold.warm = warm > VRAM__WARM_PLAYED ? warm - VRAM__WARM_PLAYED : 0;
+  r->fold.rounds = rounds > VRAM__ROUNDS_PLAYED ? rounds - VRAM__ROUNDS_PLAYED : 0;
+  r->count -= r->fold.warm + r->fold.rounds;
+}
+
+/* Passes of another kind begin, of which so many are left out. */
+static void vram__pipe_fold_next(vram__pipe_run *r, uint32_t left) {
+  if (r->fold.left && !r->s->failed) { /* of those before: none were alike */
+    r->p->differ = 1;
+    r->s->failed = VRAM_ERR_LIMIT;
+  }
+  r->fold.left = left;
+  r->fold.seen = 0;
+}
+
+/* Behind a pass. */
+static void vram__pipe_fold_pass(vram__pipe_run *r) {
+  vram__pipe_fold *f = &r->fold;
+  vram__layer_count now, one, two;
+  if (!f->left || r->s->failed)
+    return;
+  now = vram__layer_now(r->s);
+  if (f->seen++ >= 2) {
+    one = vram__layer_less(&f->then[1], &f->then[0]);
+    two = vram__layer_less(&now, &f->then[1]);
+    if (vram__layer_counts_same(&one, &two)) {
+      vram__layer_add(r->s, &two, f->left);
+      f->left = 0;
+      return;
+    }
+  }
+  f->then[0] = f->then[1];
+  f->then[1] = now;
+}
+
 VRAM__FN void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
   const vram__pipe_stage *stage = r->p->stage;
-  const uint32_t count = r->p->microbatches, ahead = r->p->stages - stage->stage;
-  const uint32_t warm = ahead < count ? ahead : count;
+  const uint32_t ahead = r->p->stages - stage->stage;
+  uint32_t warm = ahead < r->count ? ahead : r->count, count;
   vram__pipe_1f1b v;
   uint32_t f = 0, b = 0;
+  vram__pipe_fold_begin(r, warm);
+  warm -= r->fold.warm;
+  count = r->count;
   v.most = stage->nin > stage->nout ? stage->nin : stage->nout;
   v.fwd_sends = slots;
   v.fwd_recvs = slots + v.most;
@@ -128,6 +180,7 @@ VRAM__FN void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
   v.sent = 0;
   if (r->p->buffer && stage->is_last)
     r->output = v.fwd_sends;
+  vram__pipe_fold_next(r, r->fold.warm);
   for (; f < warm && !r->s->failed; f++) {
     vram__pipe_1f1b_forward(r, &v, f);
     if (f)
@@ -135,17 +188,24 @@ VRAM__FN void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots) {
     vram__pipe_1f1b_send(r, &v, f);
     if (f + 1 < warm && vram__pipe_work_holds(r))
       vram__slots_set(r->s, v.send_work, v.most, vram__pipe_micro_at(r, 0, f)->out, stage->nout);
+    vram__pipe_fold_pass(r);
   }
+  vram__pipe_fold_next(r, r->fold.rounds);
   while (!r->s->failed) {
     vram__pipe_1f1b_backward(r, &v, b++, 1);
     if (f == count)
       break;
     vram__pipe_1f1b_forward(r, &v, f);
     vram__pipe_1f1b_send(r, &v, f++);
+    vram__pipe_fold_pass(r);
   }
   vram__slots_release_sent(r, v.send_work, v.most);
-  while (b < count && !r->s->failed)
+  vram__pipe_fold_next(r, r->fold.warm);
+  while (b < count && !r->s->failed) {
     vram__pipe_1f1b_backward(r, &v, b++, 0);
+    vram__pipe_fold_pass(r);
+  }
+  vram__pipe_fold_next(r, 0);
   if (stage->is_last)
     vram__pipe_losses(r, 0, count - 1);
   vram__pipe_reduce(r);

@@ -163,6 +163,29 @@ static vram_words vram__spec_words(const char **p, const char *ends) {
   return w;
 }
 
+/* The same of names: a `+` in them is one, where no strategy begins behind it. */
+static vram_words vram__spec_pattern(const char **p) {
+  vram_words w = vram__spec_words(p, ",+");
+  while (**p == '+') {
+    const char *next = *p + 1;
+    vram_words name = vram__spec_words(&next, "=,+");
+    if (name.len && *next == '=')
+      break;
+    ++*p;
+    vram__spec_words(p, ",+");
+    w.len = (uint32_t)(*p - w.text);
+  }
+  return w;
+}
+
+/* Can it be looked for without end? Each of many `*` and `+` may take much or little. */
+static int vram__spec_is_pattern(vram_words w) {
+  uint32_t i, many = 0;
+  for (i = 0; i < w.len && many <= 4; i++)
+    many = w.text[i] == '|' ? 0 : many + (w.text[i] == '*' || w.text[i] == '+');
+  return w.len && many <= 4;
+}
+
 /* A whole number up to `most`; 0: it is none. */
 static int vram__spec_count(vram_words w, uint64_t most, uint64_t *n) {
   uint32_t i;
@@ -219,8 +242,13 @@ static uint32_t vram__spec_distance(vram_words w, const char *name) {
 
 /* Adds "did you mean X?" to the error that was begun. */
 static vram_result vram__spec_nearest(const vram__spec_reader *s, vram_words w, int strategy) {
+  /* what others call it */
+  static const char *const known[][2] = {{"fsdp", "fsdp2"}, {"zero2", "ds2"}, {"zero3", "ds3"}};
   const char *best = NULL;
   uint32_t i, least = UINT32_MAX;
+  for (i = 0; strategy < 0 && i < sizeof known / sizeof *known; i++)
+    if (vram__text_is(w.text, w.len, known[i][0]))
+      least = 0, best = known[i][1];
   for (i = 0; i < (strategy < 0 ? (uint32_t)VRAM__STRATEGY_COUNT : (uint32_t)VRAM__SPEC_OPTIONS);
        i++) {
     const char *name = strategy < 0 ? vram__strategy_name[i] : vram__spec_options[i].name;
@@ -285,8 +313,10 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   case VRAM__SPEC_RESHARD:
     return vram__spec_reshard(w, p);
   case VRAM__SPEC_WORDS:
-    if (!w.len)
-      return "auto, root, or names of nodes up to a point";
+    if (!vram__spec_is_pattern(w))
+      return o->at == offsetof(vram_parallel, loss_fn)
+                 ? "the name of a node"
+                 : "auto, root, or names of nodes up to a point, with four of * and + at most";
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_PLAN:
@@ -334,6 +364,8 @@ static vram_result vram__spec_option_read(const vram__spec_reader *s, const char
   vram_words value;
   const char *expected;
   uint32_t i;
+  if (!name.len)
+    return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a name", name, "NAME=VALUE");
   for (i = 0; i < VRAM__SPEC_OPTIONS; i++)
     if ((vram__spec_options[i].of >> strategy & 1) &&
         vram__text_is(name.text, name.len, vram__spec_options[i].name))
@@ -345,7 +377,8 @@ static vram_result vram__spec_option_read(const vram__spec_reader *s, const char
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a value:", name, "NAME=VALUE");
   ++*at;
-  value = vram__spec_words(at, ",+");
+  value = vram__spec_options[i].kind == VRAM__SPEC_WORDS ? vram__spec_pattern(at)
+                                                         : vram__spec_words(at, ",+");
   expected = vram__spec_value(vram__spec_options + i, value, p);
   if (expected) {
     vram__spec_bad(s, VRAM_ERR_VALUE, vram__spec_options[i].name, value, expected);

@@ -18,17 +18,23 @@ VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n) {
 
 /* ---- where it is cut: before the first node of a unit */
 
-/* The first node of unit `which`; NULL: there are fewer, *count of them. */
-static const vram_node *vram__stage_unit_at(const vram__pipe *p, uint32_t which, uint32_t *count) {
+/* The first nodes of the units, in order; 0: no memory. */
+static int vram__stage_units(vram__pipe *p) {
   const vram_node *n = p->whole->first;
-  *count = 0;
+  const uint64_t used = p->used;
+  p->unit =
+      (const vram_node **)vram__pipe_take(p, (p->whole->nnode + UINT64_C(1)) * sizeof *p->unit);
+  if (!p->unit)
+    return 0;
   while (n) {
     const vram__unit_run run = vram__units_run(p->whole, p->parallel->units, n);
-    if (run.is_unit && (*count)++ == which)
-      return run.first;
+    if (run.is_unit)
+      p->unit[p->units++] = run.first;
     n = run.last->next;
   }
-  return NULL;
+  p->used = used;
+  p->unit = (const vram_node **)vram__pipe_take(p, (p->units + UINT64_C(1)) * sizeof *p->unit);
+  return 1;
 }
 
 /* Python's round(units * i / stages): a half goes to the even one. */
@@ -130,8 +136,7 @@ static const vram_node *vram__stage_named(const vram_graph *g, uint32_t k) {
 }
 
 /* Where stage i of all begins; NULL: behind the last one. */
-static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint32_t units,
-                                          uint64_t most) {
+static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint64_t most) {
   uint32_t none;
   if (!i)
     return p->whole->first;
@@ -140,8 +145,9 @@ static const vram_node *vram__stage_begin(const vram__pipe *p, uint32_t i, uint3
   if (p->whole->stage_first)
     return vram__stage_named(p->whole, i - 1);
   if (p->parallel->balance)
-    return vram__stage_fill(p, most, units, i, &none);
-  return vram__stage_unit_at(p, vram__stage_edge(units, i, p->stages), &none);
+    return vram__stage_fill(p, most, p->units, i, &none);
+  none = vram__stage_edge(p->units, i, p->stages);
+  return none < p->units ? p->unit[none] : NULL;
 }
 
 /* Where the schedule's loss_fn begins: the line of that name. */
@@ -167,44 +173,73 @@ VRAM__FN int vram__pipe_splits(const vram__pipe *p) {
   return 0;
 }
 
+/* Why the stage is not played; NULL: it is. */
+static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_options *o) {
+  const vram_graph *g = p->whole;
+  const vram_parallel *q = p->parallel;
+  if (!o->train)
+    return "a pipeline is played where it trains";
+  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
+    return "checkpointed nodes in a pipeline are not played yet";
+  if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
+    return "a text with lines of a training loop, cut into stages";
+  if (o->amp == VRAM_F16)
+    return "GradScaler in a pipeline is not played yet";
+  if (q->ep > 1 || q->wrapper == VRAM_WRAPPER_FSDP1 || q->wrapper >= VRAM_WRAPPER_DS1)
+    return "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
+           "DeepSpeed it is not played";
+  if (q->wrapper && q->wrapper != VRAM_WRAPPER_FSDP2 &&
+      (q->find_unused_parameters || q->static_graph))
+    return "pp with ddp is played without find_unused_parameters and static_graph";
+  if (q->wrapper == VRAM_WRAPPER_FSDP2 && q->reshard != VRAM_RESHARD_NEVER && vram__pipe_splits(p))
+    return "a schedule that splits backward loses gradients of units whose "
+           "parameters are not gathered when it begins (expected reshard=0)";
+  return NULL;
+}
+
+#define VRAM__NO_STAGE                                                                             \
+  "a stage without nodes: more stages than units, names with a number that is a part of its own "  \
+  "(\"layers.3\") or rounds of a loop"
+
+/* Has every stage of all ranks nodes? Those of this rank are looked at where they are cut. */
+static int vram__stages_begin(const vram__pipe *p) {
+  const uint32_t units = p->units;
+  uint32_t i;
+  if (!p->whole->stage_first && p->parallel->balance)
+    return units + UINT64_C(1) >= p->stages;
+  for (i = 1; i < p->stages && !p->whole->stage_first; i++)
+    if (vram__stage_edge(units, i, p->stages) >= units ||
+        (i > 1 &&
+         vram__stage_edge(units, i, p->stages) == vram__stage_edge(units, i - 1, p->stages)))
+      return 0;
+  return p->stages == 1 || vram__stage_begin(p, 1, 0) != p->whole->first;
+}
+
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
+  const char *const why = vram__pipe_unplayed(p, o);
   const vram__unit_word *w;
-  uint32_t k, units, named = 0;
+  uint32_t k, named = 0;
   uint64_t most;
-  vram__stage_unit_at(p, UINT32_MAX, &units);
+  if (!why && !vram__stage_units(p))
+    return 0;
   for (w = g->stage_first; w; w = w->next)
     named++;
   if (named && named + 1 != p->stages)
     return vram__pipe_fail(p, VRAM_ERR_VALUE,
                            "as many names of stage lines as there are cuts are expected: one less "
                            "than the stages of all ranks");
-  most = p->parallel->balance && units >= p->stages ? vram__stage_balance(p, units) : 0;
-  if (!o->train)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "a pipeline is played where it trains");
-  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "checkpointed nodes in a pipeline are not played yet");
-  if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "a text with lines of a training loop, cut into stages");
-  if (o->amp == VRAM_F16)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, "GradScaler in a pipeline is not played yet");
-  if (p->parallel->ep > 1 || p->parallel->wrapper == VRAM_WRAPPER_FSDP1 ||
-      p->parallel->wrapper >= VRAM_WRAPPER_DS1)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp goes with ddp, zero1, fsdp2, hsdp and tp: with fsdp1, ep and "
-                           "DeepSpeed it is not played");
-  if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2 &&
-      (p->parallel->find_unused_parameters || p->parallel->static_graph))
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "pp with ddp is played without find_unused_parameters and static_graph");
-  if (p->parallel->wrapper == VRAM_WRAPPER_FSDP2 && p->parallel->reshard != VRAM_RESHARD_NEVER &&
-      vram__pipe_splits(p))
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
-                           "a schedule that splits backward loses gradients of units whose "
-                           "parameters are not gathered when it begins (expected reshard=0)");
+  if (why)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
+  if (p->parallel->loss_fn.text && !vram__stage_loss(g, p->parallel->loss_fn))
+    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  for (k = 0; k < named; k++)
+    if (!vram__stage_named(g, k))
+      return vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
+  if (!vram__stages_begin(p))
+    return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
+  most = p->parallel->balance && p->units >= p->stages ? vram__stage_balance(p, p->units) : 0;
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -214,13 +249,11 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->stage = vram_pipeline_stage(p->parallel, p->rank, k);
     s->is_first = s->stage == 0;
     s->is_last = s->stage + 1 == p->stages;
-    s->lo = vram__stage_begin(p, s->stage, units, most);
-    s->hi = vram__stage_begin(p, s->stage + 1, units, most);
+    s->lo = vram__stage_begin(p, s->stage, most);
+    s->hi = vram__stage_begin(p, s->stage + 1, most);
     if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
         (s->hi && s->hi->index < s->lo->index))
-      return vram__pipe_fail(p, VRAM_ERR_VALUE,
-                             "a stage without nodes: more stages than units, names with a number "
-                             "that is a part of its own (\"layers.3\") or rounds of a loop");
+      return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
     if (s->is_last && !p->parallel->loss_fn.text && g->returned)
       s->loss = g->returned->next; /* where the module returns */
     if (!s->is_last || !p->parallel->loss_fn.text)

@@ -99,6 +99,12 @@ static uint32_t vram__unit_named(const vram_graph *g, vram__span label) {
   return 0;
 }
 
+/* Is it a pattern, not a word for a way to choose? */
+static int vram__units_is_pattern(vram_words units) {
+  return units.text && !vram__text_is(units.text, units.len, "auto") &&
+         !vram__text_is(units.text, units.len, "root");
+}
+
 /* In a loop each of its rounds is a unit, whatever the names in it. */
 static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
                                           const vram_node *n) {
@@ -110,7 +116,7 @@ static vram__unit_name vram__unit_name_of(const vram_graph *g, vram_words units,
   name.round = 0;
   if (vram__text_is(units.text, units.len, "root"))
     return name;
-  if (units.text && !vram__text_is(units.text, units.len, "auto")) {
+  if (vram__units_is_pattern(units)) {
     taken = vram__pattern_match(units, label.text, label.len);
     name.span.len = taken == UINT32_MAX ? 0 : taken;
     return name;
@@ -134,25 +140,48 @@ static int vram__unit_is(const vram__unit_name *a, const vram__unit_name *b) {
 /* Lines that make nothing belong to what is before them. */
 static int vram__unit_goes_on(const vram_node *n) { return n->op >= VRAM_OP_COUNT; }
 
+/* Does the name of n begin with the run's, which ends with a number? Then it is of the same unit:
+   names are looked through from their begin up to that. */
+static int vram__unit_begins(const vram__unit_run *run, const vram_node *n) {
+  const vram__span label = vram__node_label(n), name = run->name.span;
+  return name.len && label.len >= name.len && !n->round &&
+         vram__text_equal(label.text, name.text, name.len) &&
+         (label.len == name.len || label.text[name.len] == '.');
+}
+
 /* The run of nodes that begins with n, the first of a line: a unit, or what lies between units. */
 VRAM__FN vram__unit_run vram__units_run(const vram_graph *g, vram_words units, const vram_node *n) {
+  const int usual = !g->unit_first && (!units.text || vram__text_is(units.text, units.len, "auto"));
   vram__unit_run run;
   vram__unit_name name;
+  const vram_node *end;
   run.first = n;
   run.name.span = vram__span_of("", "");
   run.name.round = 0;
   if (!vram__unit_goes_on(n))
     run.name = vram__unit_name_of(g, units, n);
-  for (run.last = n = vram__line_end_of(n); n->next; run.last = n) {
-    if (!vram__unit_goes_on(n->next)) {
-      name = vram__unit_name_of(g, units, n->next);
-      if (!vram__unit_is(&name, &run.name))
-        break;
-    }
-    n = vram__line_end_of(n->next);
+  for (run.last = n = vram__line_end_of(n); n->next; run.last = n = end) {
+    end = vram__line_end_of(n->next);
+    if (vram__unit_goes_on(n->next) || (usual && !run.name.round && vram__unit_begins(&run, end)))
+      continue;
+    name = vram__unit_name_of(g, units, n->next);
+    if (!vram__unit_is(&name, &run.name))
+      break;
   }
   run.is_unit = run.name.span.len || run.name.round;
   return run;
+}
+
+/* 0: a pattern that no name begins with, or `unit` lines of which no module has a name. */
+VRAM__FN int vram__units_known(const vram_graph *g, vram_words units) {
+  const int named = g->unit_first && !vram__text_is(units.text, units.len, "root");
+  const vram_node *n = named || vram__units_is_pattern(units) ? g->first : NULL;
+  if (!n)
+    return 1;
+  for (; n; n = vram__line_end_of(n)->next)
+    if (vram__unit_name_of(g, units, n).span.len)
+      return 1;
+  return 0;
 }
 
 VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,

@@ -119,6 +119,12 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "unknown wrapper";
   if (o->parallel->rank >= vram_parallel_world(o->parallel))
     return "a rank that the world does not have";
+  if ((o->parallel->units.text || o->parallel->wrapper == VRAM_WRAPPER_FSDP2 ||
+       o->parallel->wrapper == VRAM_WRAPPER_FSDP1) &&
+      !vram__units_known(g, o->parallel->units))
+    return o->parallel->units.text ? "units: no name of this model begins so (expected auto, root, "
+                                     "or a pattern of names: layers.\\d)"
+                                   : "unit lines: no module of this model has one of these names";
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
   if (o->parallel->ep > 1 && !g->is_cut)

@@ -1,25 +1,8 @@
 /* >>plan/step_plan    the cheapest checkpointed step within a budget */
-#include "plan/plan.h"
-#include "step/step.h"
+#include "plan/step_plan.h"
 
-#define VRAM__GRID 16 /* budgets of the chain that are tried in any case */
-
-typedef struct vram__stepper {
-  const vram_graph *g;
-  vram_step_options step;
-  const vram_allocator *allocator;
-  vram_planned_step *plan;
-  vram_span *span;
-  vram_range *range;
-  vram_span *grid; /* what the grid's budgets gave, nstage each */
-  uint32_t ngrid[VRAM__GRID];
-  void *scratch, *table;
-  uint64_t scratch_bytes, table_bytes;
-  vram_error *err;
-} vram__stepper;
-
-static vram_result vram__step_memory(const vram_allocator *a, void **memory, uint64_t *bytes,
-                                     uint64_t want, vram_error *err) {
+VRAM__FN vram_result vram__step_memory(const vram_allocator *a, void **memory, uint64_t *bytes,
+                                       uint64_t want, vram_error *err) {
   if (*memory && *bytes >= want)
     return VRAM_OK;
   if (*memory)
@@ -33,8 +16,8 @@ static vram_result vram__step_memory(const vram_allocator *a, void **memory, uin
 }
 
 /* Plays the step with the ranges that q->range holds. */
-static vram_result vram__step_try(vram__stepper *q, uint32_t nrange, uint64_t budget,
-                                  vram_report *r) {
+VRAM__FN vram_result vram__step_try(vram__stepper *q, uint32_t nrange, uint64_t budget,
+                                    vram_report *r) {
   vram_result result;
   q->step.checkpoint = q->range;
   q->step.ncheckpoint = nrange;
@@ -77,8 +60,8 @@ static vram_result vram__step_chain(vram__stepper *q, uint64_t budget, vram_sche
 }
 
 /* The smallest budget that the step with these ranges fits: found by halves. */
-static vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t most,
-                                   uint64_t *need) {
+VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t most,
+                                     uint64_t *need) {
   vram_report r;
   uint64_t low, high;
   vram_result result = vram__step_try(q, nrange, VRAM_MAX_BYTES, &r);
@@ -171,15 +154,44 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
   return result;
 }
 
+/* Cuts a chain, and looks for a plan of it. */
+static vram_result vram__step_chain_plan(vram__stepper *q, uint32_t max_stages, uint64_t budget) {
+  const vram_graph *g = q->g;
+  vram_planned_step *p = q->plan;
+  const uint64_t cut = vram_chain_cut_bytes(g, &q->step);
+  const uint64_t stages = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
+  const uint64_t bytes = vram__sum_or_overflow(
+      cut, stages * ((VRAM__GRID + 1) * sizeof *q->span + sizeof *q->range) + 64);
+  void *moves = NULL;
+  uint8_t *mem;
+  vram_result result = vram__step_memory(q->allocator, &p->memory, &p->memory_bytes, bytes, q->err);
+  if (result)
+    return result;
+  result = vram_chain_cut(g, &q->step, max_stages, p->memory, cut, &p->chain, q->err);
+  mem = (uint8_t *)p->memory + (cut + 7) / 8 * 8;
+  q->range = (vram_range *)(void *)mem;
+  q->span = (vram_span *)(void *)(mem + stages * sizeof *q->range);
+  q->grid = q->span + stages;
+  if (!result)
+    result = vram__step_try(q, 0, budget, &p->plain);
+  if (!result)
+    result = vram__step_search(q, budget);
+  if (!result)
+    result = vram__step_memory(q->allocator, &moves, &p->moves_bytes,
+                               (p->schedule.nmove + UINT64_C(1)) * sizeof(vram_move), q->err);
+  if (!result) {
+    vram__memory_copy(moves, p->schedule.move, p->schedule.nmove * (uint64_t)sizeof(vram_move));
+    p->schedule.move = (vram_move *)moves;
+  }
+  return result;
+}
+
 VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, const vram_allocator *allocator,
                                     vram_planned_step *plan, vram_error *err) {
   vram__stepper q;
   vram_planned_step p;
   vram_result result;
-  uint64_t bytes, cut, stages, budget;
-  uint8_t *mem;
-  void *moves = NULL;
   vram__memory_zero(plan, sizeof *plan);
   vram__memory_zero(&p, sizeof p);
   vram__memory_zero(&q, sizeof q);
@@ -192,39 +204,17 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
   q.g = g, q.step = *o, q.allocator = allocator, q.plan = &p, q.err = err;
   q.step.event = NULL;
   q.step.nodes = NULL;
-  budget = o->budget_bytes;
-  cut = vram_chain_cut_bytes(g, o);
-  stages = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
-  bytes = vram__sum_or_overflow(
-      cut, stages * ((VRAM__GRID + 1) * sizeof *q.span + sizeof *q.range) + 64);
-  result = vram__step_memory(allocator, &p.memory, &p.memory_bytes, bytes, err);
-  if (result)
-    return result;
-  result = vram_chain_cut(g, o, max_stages, p.memory, cut, &p.chain, err);
-  mem = (uint8_t *)p.memory + (cut + 7) / 8 * 8;
-  q.range = (vram_range *)(void *)mem;
-  q.span = (vram_span *)(void *)(mem + stages * sizeof *q.range);
-  q.grid = q.span + stages;
-  if (!result)
-    result = vram__step_try(&q, 0, budget, &p.plain);
-  if (!result)
-    result = vram__step_search(&q, budget);
-  if (!result)
-    result = vram__step_memory(allocator, &moves, &p.moves_bytes,
-                               (p.schedule.nmove + UINT64_C(1)) * sizeof(vram_move), err);
-  if (!result) {
-    vram__memory_copy(moves, p.schedule.move, p.schedule.nmove * (uint64_t)sizeof(vram_move));
-    p.schedule.move = (vram_move *)moves;
-  }
+  result = vram__plan_is_by_unit(g, o) ? vram__unit_plan(&q, o->budget_bytes)
+                                       : vram__step_chain_plan(&q, max_stages, o->budget_bytes);
   p.span = q.span, p.range = q.range;
   if (q.scratch)
     allocator->free(allocator->user, q.scratch, q.scratch_bytes);
   if (q.table)
     allocator->free(allocator->user, q.table, q.table_bytes);
-  if (result)
-    allocator->free(allocator->user, p.memory, p.memory_bytes);
-  else
+  if (!result)
     *plan = p;
+  else if (p.memory)
+    allocator->free(allocator->user, p.memory, p.memory_bytes);
   return result;
 }
 

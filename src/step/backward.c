@@ -89,7 +89,7 @@ static inline void vram__gradients_fit(vram__step *s, const vram__edge *edge, ui
 /* Is what the record gave a DTensor? What a layer gathers goes on as a tensor. */
 static int vram__record_is_dtensor(const vram__grad_fn *f) {
   if (f->kind == VRAM_OP_all_gather)
-    return VRAM__INT(f->node, gradient, 0) != VRAM__WORD("replicated");
+    return VRAM__INT(f->node, gradient, 0) != VRAM__WORD(replicated);
   if (f->kind == VRAM_OP_replicate)
     return 1;
   return f->kind < VRAM_OP_COUNT && f->node && (f->node->out[0].flags & VRAM__DTENSOR);

@@ -48,8 +48,12 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
-    for (i = 0; i < n->nout; i++)
-      s->variable[n->out[i].index].refs = 0;
+    for (i = 0; i < n->nout; i++) {
+      vram__variable *o = s->variable + n->out[i].index;
+      if (o->refs && vram__step_is_captured(n->out + i))
+        vram__tensor_release(s, o->t);
+      o->refs = 0;
+    }
   for (i = 0; i < r->narg; i++) {
     m->old[i] = s->variable[r->arg[i]->index];
     vram__variable_name(s, r->arg[i], vram__tensor_retain(s, arg[i]));

@@ -18,7 +18,7 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   d->ranks = VRAM__INT(n, ranks, 1);
   if (!p->is_dtensor || p->is_partial || !rows || d->ranks < 2)
     return 0;
-  if (how == VRAM__WORD("rowwise") || n->op == VRAM_OP_embedding) { /* the second axis */
+  if (how == VRAM__WORD(rowwise) || n->op == VRAM_OP_embedding) { /* the second axis */
     d->copies = 1;
     d->whole = p->d->ndim == 2 ? p->d->v[1] * d->ranks : 0;
     d->rest = (uint64_t)rows;
@@ -92,14 +92,13 @@ static void vram__distribute_param(vram__step *s, const vram_param *p, uint32_t 
 }
 
 /* Another module still has it. */
-static int vram__distribute_is_lent(const vram__step *s, const vram_param *p) {
-  const vram_param *q = s->g->param_first;
-  while (q && vram__distribute_lender(q) != p)
-    q = q->next;
-  return q != NULL;
+static int vram__distribute_is_lent(const vram_param *first_lent, const vram_param *p) {
+  while (first_lent && vram__distribute_lender(first_lent) != p)
+    first_lent = first_lent->next;
+  return first_lent != NULL;
 }
 
-static void vram__distribute_node(vram__step *s, const vram_node *n) {
+static void vram__distribute_node(vram__step *s, const vram_node *n, const vram_param *first_lent) {
   uint32_t block[8] = {0, 0, 0, 0, 0, 0, 0, 0}; /* of parts, in the pool of the replay */
   vram__dealt d;
   uint32_t i;
@@ -108,7 +107,8 @@ static void vram__distribute_node(vram__step *s, const vram_node *n) {
       vram__distribute_param(s, n->param[i], block + i % 8);
   for (i = 0; i < n->nparam; i++) {
     const vram_param *p = n->param[i];
-    if (!p || p->node != n || !vram__distribute_dealt(p, &d) || vram__distribute_is_lent(s, p))
+    if (!p || p->node != n || !vram__distribute_dealt(p, &d) ||
+        vram__distribute_is_lent(first_lent, p))
       continue;
     if (vram__distribute_lender(p))
       p = vram__distribute_lender(p);
@@ -142,8 +142,10 @@ static int vram__distribute_is_root(const vram_node *n) {
 /* parallelize_module(): the plan of the root first, then those of the layers; of a pipeline one
    stage after the other. */
 VRAM__FN void vram__distribute(vram__step *s) {
-  const vram_param *p, *first;
+  const vram_param *p, *first, *first_lent = s->g->param_first;
   uint32_t pass, i;
+  while (first_lent && !vram__distribute_lender(first_lent))
+    first_lent = first_lent->next;
   for (pass = 0; pass < 2 * vram__pipe_local_stages(s); pass++)
     for (p = s->g->param_first; p && !s->failed; p = p->next) {
       if (vram__pipe_local_of(s, p) != pass / 2)
@@ -153,6 +155,6 @@ VRAM__FN void vram__distribute(vram__step *s) {
         if (p->node->param[i] && p->node->param[i]->node == p->node)
           first = p->node->param[i];
       if (p == first && p->is_dtensor && vram__distribute_is_root(p->node) == (pass % 2 == 0))
-        vram__distribute_node(s, p->node);
+        vram__distribute_node(s, p->node, first_lent);
     }
 }

@@ -694,7 +694,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
-  if (s.layers && layers.differ) {
+  if ((s.layers && layers.differ) || vram__pipe_differs(&s)) {
     s.layers = NULL;
     r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
   }
@@ -726,7 +726,9 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   s.count.live = list;
   s.count.live_cap = cap;
   s.count.stop_at = report->peak_event + 1;
-  if (!s.count.stop_at) { /* which event of the optimizer it was shows only where each is played */
+  /* which event of the optimizer it was shows only where each is played, and a replay has more
+     events of wrappers */
+  if (!s.count.stop_at || silent.parallel) {
     s.count.stop_at = UINT64_MAX;
     if ((r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
       return r;

@@ -112,6 +112,7 @@ VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s);
 VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__pipe_put_inputs(vram__step *s);
 VRAM__FN void vram__pipe_play(vram__step *s);
+VRAM__FN int vram__pipe_differs(const vram__step *s);
 
 VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
 
@@ -139,6 +140,10 @@ typedef struct vram__layers {
   vram_communication own[VRAM_COLLECTIVE_COUNT];   /* what it has sent there */
 } vram__layers;
 
+VRAM__FN vram__layer_count vram__layer_now(const vram__step *s);
+VRAM__FN vram__layer_count vram__layer_less(const vram__layer_count *a, const vram__layer_count *b);
+VRAM__FN int vram__layer_counts_same(const vram__layer_count *a, const vram__layer_count *b);
+VRAM__FN void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_t times);
 VRAM__FN int vram__layers_find(vram__layers *y, const vram_graph *g, const vram_step_options *o);
 VRAM__FN void vram__layers_begin(vram__step *s);
 VRAM__APART VRAM__FN const vram_node *vram__layers_forward(vram__step *s, const vram_node *n);

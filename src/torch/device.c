@@ -101,20 +101,48 @@ static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vra
   s->count.live_count += bytes != 0;
 }
 
-/* What is allocated now, for vram_step_live. */
-VRAM__FN void vram__live_collect(vram__step *s) {
+/* What modules own: whole parameters and buffers, or what a wrapper has made of them, which is one
+   entry of each category. left: what is allocated beside storages with a slot. */
+static void vram__live_owned(vram__step *s, const uint64_t left[VRAM_CATEGORY_COUNT]) {
+  uint64_t whole[2] = {0, 0};
   const vram_param *p;
-  uint32_t k;
+  int i;
   for (p = s->g->param_first; p; p = p->next)
     if (!(vram__op_traits(p->node) & VRAM__OP_PARAM))
-      vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
-                     p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
-                     p->node);
+      whole[p->kind == VRAM__BUFFER] += vram__dims_bytes_of(p->d, s->param[p->index].dt);
+  for (i = 0; i < 2; i++) {
+    const uint8_t cat = i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS;
+    if (s->o->parallel && whole[i] != left[cat]) {
+      vram__live_add(s, left[cat], cat, NULL);
+      continue;
+    }
+    for (p = s->g->param_first; p; p = p->next)
+      if (!(vram__op_traits(p->node) & VRAM__OP_PARAM) && (p->kind == VRAM__BUFFER) == i)
+        vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt), cat, p->node);
+  }
+}
+
+/* What is allocated now, for vram_step_live. */
+VRAM__FN void vram__live_collect(vram__step *s) {
+  uint64_t left[VRAM_CATEGORY_COUNT];
+  uint32_t k;
+  for (k = 0; k < VRAM_CATEGORY_COUNT; k++)
+    left[k] = s->count.category.of[k];
+  for (k = 0; k < s->nslot; k++) {
+    const uint32_t i = vram__slot_number(s, k);
+    const vram__storage *st = vram__slot_at(s, i);
+    if (st->base == i && st->srefs)
+      left[st->cat] -= st->bytes;
+  }
+  vram__live_owned(s, left);
   for (k = 0; k < s->nslot; k++) {
     const uint32_t i = vram__slot_number(s, k);
     const vram__storage *st = vram__slot_at(s, i);
     if (st->base == i && st->srefs)
       vram__live_add(s, st->bytes, st->cat, st->node);
   }
-  vram__live_add(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
+  if (!s->o->parallel)
+    vram__live_add(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
+  for (k = VRAM_CATEGORY_BUFFERS + 1; s->o->parallel && k < VRAM_CATEGORY_COUNT; k++)
+    vram__live_add(s, left[k], (uint8_t)k, NULL);
 }

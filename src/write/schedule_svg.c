@@ -317,6 +317,7 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   if (!scratch || scratch_bytes < skip + vram_schedule_svg_bytes(c, nmove) - 7)
     return VRAM_ERR_MEMORY;
   d.o = options ? options : &none;
+  d.width = VRAM__SVG_WIDTH;
   s.c = c;
   s.move = move;
   s.nmove = nmove;

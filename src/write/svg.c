@@ -194,12 +194,12 @@ static void vram__svg_marks(vram__svg *d) {
   const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   const uint64_t column = t->peak.event / t->width;
-  if (o->has_budget)
+  if (d->budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
   if (o->has_budget && d->r)
     vram__svg_line(d, d->need, "1.5 3");
   vram__svg_peak_mark(d, t->peak.total, column * t->width, (column + 1) * t->width);
-  if (o->has_budget)
+  if (d->budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   if (o->has_budget && d->r)
     vram__svg_mark(d, "device ", d->need, -1, "");
@@ -228,8 +228,9 @@ static int vram__svg_step(vram__svg *d, int y) {
   y = vram__svg_peak(d, y + 210);
   if (o->has_budget) {
     y = vram__svg_fits(d, y);
-    most = most < o->budget_bytes ? o->budget_bytes : most;
     most = most < d->need ? d->need : most;
+    d->budget = o->budget_bytes / 4 <= most; /* else nothing of the step could be seen below it */
+    most = d->budget && most < o->budget_bytes ? o->budget_bytes : most;
   }
   d->across = d->t->events + 1;
   vram__svg_scale(d, most);
@@ -251,6 +252,26 @@ static int vram__svg_step(vram__svg *d, int y) {
   y = vram__svg_events(d, d->plot.y + d->plot.h + 190);
   vram__svg_marks(d);
   return y + 100;
+}
+
+/* The plot alone. Returns its lower edge. */
+static int vram__svg_small(vram__svg *d) {
+  const vram_timeline *t = d->t;
+  const uint64_t from = t->peak.event / t->width * t->width;
+  uint32_t i;
+  d->across = t->events + 1;
+  vram__svg_scale(d, d->o->plot_bytes);
+  d->plot.y = 120;
+  vram__svg_scale_lines(d);
+  vram__svg_areas(d);
+  for (i = 0; i < t->nspan && t->nspan <= 12; i++) {
+    const int x = vram__svg_x(d, t->span[i].first);
+    vram__pen_f(&d->pen, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", x, d->plot.y,
+                d->plot.y + d->plot.h);
+  }
+  vram__svg_base(d);
+  vram__svg_dot(d, t->peak.total, from, from + t->width);
+  return d->plot.y + d->plot.h + 100;
 }
 
 /* Categories that ever hold something, from the uppermost to the lowest, with their bytes at the
@@ -415,7 +436,10 @@ static int vram__svg_live(vram__svg *d, int y) {
 
 /* Everything from the title to the lower edge, which is returned. */
 static int vram__svg_body(vram__svg *d) {
-  int y = vram__svg_title(d);
+  int y;
+  if (d->t && d->o->plot_bytes)
+    return vram__svg_small(d);
+  y = vram__svg_title(d);
   if (d->t) {
     y = vram__svg_step(d, y) + 220;
     y = vram__svg_legend(d, y) + 140;
@@ -485,6 +509,7 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   vram__memory_zero(&none, sizeof none);
   d.o = options ? options : &none;
   d.t = timeline && timeline->cap ? timeline : NULL;
+  d.width = d.t && d.o->plot_bytes ? VRAM__SVG_SMALL : VRAM__SVG_WIDTH;
   d.r = report;
   vram__svg_sums(&d, live, nlive);
   d.need = report ? report->device_bytes.expected : d.total;

@@ -6,7 +6,7 @@ VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to
   return to;
 }
 
-/* The colours of categories are apart for everybody: CIE76 distance at least 29, in the dark 22,
+/* The colours of categories are apart for everybody: CIE76 distance at least 25, in the dark 20,
    with normal vision, protanopia, deuteranopia and tritanopia. */
 static void vram__svg_style(vram__pen *p) {
   vram__pen_puts(
@@ -23,7 +23,7 @@ static void vram__svg_style(vram__pen *p) {
   vram__pen_puts(p, ".vram .v0{fill:#3100ac}.vram .v1{fill:#66919f}.vram .v2{fill:#ffc481}"
                     ".vram .v3{fill:#67cbfd}.vram .v4{fill:#8f930f}.vram .v5{fill:#11530f}"
                     ".vram .v6{fill:#6d114d}.vram .v7{fill:#c67461}.vram .v8{fill:#984bbd}"
-                    ".vram .v9{fill:#d7d7d7}");
+                    ".vram .v9{fill:#96e11e}.vram .v10{fill:#d7d7d7}");
   vram__pen_puts(p, "@media screen and (prefers-color-scheme:dark){.vram{background:#17171b}.vram "
                     "text{fill:#ececf1}"
                     ".vram .g{fill:#b4b4be}.vram .o{stroke:#17171b}.vram .p{fill:#17171b}"
@@ -34,7 +34,7 @@ static void vram__svg_style(vram__pen *p) {
   vram__pen_puts(p, ".vram .v0{fill:#7f69e6}.vram .v1{fill:#357daf}.vram .v2{fill:#eedb4a}"
                     ".vram .v3{fill:#8ab1f2}.vram .v4{fill:#97a71d}.vram .v5{fill:#3db959}"
                     ".vram .v6{fill:#b06162}.vram .v7{fill:#e99c9c}.vram .v8{fill:#c89bbe}"
-                    ".vram .v9{fill:#e0e0e0}}</style>\n");
+                    ".vram .v9{fill:#b4ff96}.vram .v10{fill:#e0e0e0}}</style>\n");
 }
 
 /* Words in as many lines as they need, three at most. Returns where the next line is. */
@@ -76,13 +76,13 @@ VRAM__FN void vram__svg_open(vram__svg *d, int height) {
   vram__pen_f(&d->pen,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
               "role=\"img\">\n",
-              VRAM__SVG_WIDTH, height);
+              d->width, height);
 }
 
 /* Colours and ground, behind the words for those who do not see. */
 VRAM__FN void vram__svg_ground(vram__svg *d, int height) {
   vram__svg_style(&d->pen);
-  vram__pen_f(&d->pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+  vram__pen_f(&d->pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", d->width, height);
 }
 
 VRAM__FN vram_result vram__svg_close(vram__svg *d) {
@@ -148,7 +148,7 @@ VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most) {
   uint64_t v;
   int left = 0;
   d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  d->step = vram__tick_step(d->scale, 6, units == VRAM_UNITS_IEC);
+  d->step = vram__tick_step(d->scale, d->width == VRAM__SVG_SMALL ? 3 : 6, units == VRAM_UNITS_IEC);
   for (v = 0; v <= d->scale; v += d->step) {
     char text[24];
     int w;
@@ -159,8 +159,8 @@ VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most) {
       break;
   }
   d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  d->plot.h = VRAM__SVG_PLOT;
+  d->plot.w = d->width - VRAM__SVG_EDGE - d->plot.x;
+  d->plot.h = d->width == VRAM__SVG_SMALL ? VRAM__SVG_LOW : VRAM__SVG_PLOT;
 }
 
 /* The figures of that axis, and lines across the plot. */
@@ -309,10 +309,16 @@ VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int
   vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
 }
 
-/* The peak, between two moments. */
-VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to) {
+/* A dot at so many bytes, in the middle between two moments; its x. */
+VRAM__FN int vram__svg_dot(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to) {
   const int x = (vram__svg_x(d, from) + vram__svg_x(d, to)) / 2;
   vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
               vram__svg_y(d, bytes));
+  return x;
+}
+
+/* The peak, between two moments. */
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to) {
+  const int x = vram__svg_dot(d, bytes, from, to);
   vram__svg_mark(d, "peak ", bytes, x, "b");
 }

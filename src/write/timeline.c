@@ -83,7 +83,7 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
   uint64_t *to = &t->now.bytes[vram__category_of(e->category)], *from = to, bytes = e->bytes;
   vram_phase_span *span;
   uint32_t i;
-  if (!t->cap || e->device == VRAM_DEVICE_HOST ||
+  if (!t->cap || e->device == VRAM_DEVICE_HOST || phase == VRAM_PHASE_WRAP ||
       (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE &&
        e->action != VRAM_ACTION_BECOMES))
     return;

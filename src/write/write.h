@@ -29,7 +29,9 @@ enum {
   VRAM__SVG_WIDTH = 5000,
   VRAM__SVG_EDGE = 120,
   VRAM__SVG_ROOM = VRAM__SVG_WIDTH - 2 * VRAM__SVG_EDGE,
-  VRAM__SVG_PLOT = 2300, /* heights */
+  VRAM__SVG_SMALL = 2500, /* of a plot alone */
+  VRAM__SVG_PLOT = 2300,  /* heights */
+  VRAM__SVG_LOW = 1000,
   VRAM__SVG_AREAS = 3000,
   VRAM__SVG_FONT = 150,
   VRAM__SVG_FINE = 140,
@@ -53,11 +55,13 @@ typedef struct vram__svg {
   uint64_t need;                              /* of the device */
   uint64_t least;                             /* that a cell has, if it is one tensor */
   uint64_t scale, step;                       /* bytes at the upper edge of the plot, of a tick */
-  uint64_t across;                            /* moments from its left edge to the right one */
+  int width;
+  uint64_t across; /* moments from its left edge to the right one */
   vram__box plot, label[4];
   struct {
     int x, y;
   } end;       /* of the area that is drawn */
+  int budget;  /* it is so near that the plot shows it */
   int line[2]; /* heights of lines across the plot */
   uint32_t nlabel, nline;
 } vram__svg;
@@ -177,6 +181,7 @@ VRAM__FN int vram__svg_fits(vram__svg *d, int y);
 VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes);
 VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
                              const char *kind);
+VRAM__FN int vram__svg_dot(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to);
 VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to);
 
 /* oom.c */

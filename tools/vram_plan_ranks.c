@@ -1,0 +1,246 @@
+/* vram plan --parallel: which calls of checkpoint() a rank needs to train within a budget. */
+#include "vram_estimate.h"
+#include "vram_ranks.h"
+
+enum { RANKS = 8 }; /* that are planned for, at most */
+
+typedef struct rank_plan {
+  job *j;
+  loaded l;          /* of the rank that is planned for, with its plan */
+  vram_report every; /* with every layer checkpointed */
+  int has_every;
+  uint64_t every_cost;
+  char *nodes;           /* as --checkpoint-nodes takes them */
+  int all_fit;           /* every rank, with the same calls */
+  uint32_t fuller;       /* the first rank that does not fit */
+  uint64_t fuller_bytes; /* what it takes */
+} rank_plan;
+
+static void rank_plan_end(rank_plan *p) {
+  if (p->j->planned.memory)
+    vram_step_plan_free(&p->j->planned, &model_allocator);
+  memset(&p->j->planned, 0, sizeof p->j->planned);
+  model_unload(&p->l);
+  memset(&p->l, 0, sizeof p->l);
+  free(p->nodes);
+  p->nodes = NULL;
+}
+
+/* "A..B,C..D" of all ranges. */
+static int nodes_list(rank_plan *p) {
+  const vram_planned_step *q = &p->j->planned;
+  const size_t each = 2 * (size_t)MAX_NODE_NAME + 4;
+  size_t n = 0;
+  uint32_t i;
+  p->nodes = (char *)malloc(q->nrange * each + 1);
+  if (!p->nodes)
+    return cmd_no_memory();
+  *p->nodes = 0;
+  for (i = 0; i < q->nrange; i++) {
+    if (i)
+      p->nodes[n++] = ',';
+    estimate_nodes(q->range + i, p->nodes + n, each);
+    n += strlen(p->nodes + n);
+  }
+  return FITS;
+}
+
+/* The step with every layer checkpointed, if the model has any. */
+static int every_layer(rank_plan *p) {
+  const vram_graph *g = &p->l.g;
+  vram_step_options o = p->j->o;
+  const vram_words units = o.parallel->units;
+  const int by_unit = p->j->planned.nunit != 0;
+  vram_range *list;
+  vram_error err;
+  void *scratch;
+  uint64_t bytes;
+  uint32_t n = 0, i;
+  const vram_node *m;
+  if (by_unit)
+    n = vram_graph_unit_ranges(g, units, NULL, 0);
+  else if (vram_graph_ranges(g, "layers", NULL, 0, &n, &err))
+    return FITS;
+  list = (vram_range *)malloc(((size_t)n + 1) * sizeof *list);
+  if (!list)
+    return cmd_no_memory();
+  if (by_unit)
+    vram_graph_unit_ranges(g, units, list, n);
+  else
+    vram_graph_ranges(g, "layers", list, n, &n, &err);
+  o.checkpoint = list;
+  o.ncheckpoint = n;
+  bytes = vram_step_bytes(g, &o);
+  scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  p->has_every = scratch && !vram_step(g, &o, scratch, bytes, &p->every, &err);
+  p->every_cost = p->j->planned.cost_plain;
+  for (i = 0; i < n; i++)
+    for (m = list[i].first; m != list[i].last->next; m = m->next)
+      p->every_cost += vram_node_flops(m);
+  free(list);
+  if (!scratch)
+    return cmd_no_memory();
+  free(scratch);
+  return FITS;
+}
+
+/* Do all ranks fit with these calls? */
+static int other_ranks(rank_plan *p, const char *text, size_t len) {
+  job at = *p->j;
+  rank_table t;
+  int status;
+  at.automatic = 0;
+  at.o.parallel = &at.parallel;
+  at.checkpoint = *p->nodes ? p->nodes : NULL;
+  at.o.checkpoint = NULL;
+  at.o.ncheckpoint = 0;
+  status = ranks_play(&at, text, len, &t);
+  if (!status) {
+    const rank_row *row = t.row + t.fullest;
+    p->all_fit = row->report.fits;
+    p->fuller = row->of.rank;
+    p->fuller_bytes = row->report.device_bytes.expected;
+  }
+  ranks_end(&t);
+  return status;
+}
+
+/* A plan for this rank. */
+static int plan_rank(rank_plan *p, const char *text, size_t len, uint32_t rank) {
+  job *j = p->j;
+  char *copy = (char *)malloc(len + 1);
+  int status;
+  if (!copy)
+    return cmd_no_memory();
+  memcpy(copy, text, len);
+  copy[len] = 0;
+  rank_plan_end(p);
+  j->at_rank = j->parallel.rank = rank;
+  j->o.checkpoint = NULL;
+  j->o.ncheckpoint = 0;
+  j->automatic = 1;
+  status = model_load(&p->l, j, copy, len);
+  return status ? status : nodes_list(p);
+}
+
+/* For the fullest rank; where another one does not fit with what this one needs, for that one. */
+static int plan_ranks(rank_plan *p, const char *text, size_t len) {
+  const int one = p->j->rank_given && !p->j->all_ranks;
+  uint32_t rank = p->j->at_rank, tries = 0;
+  int status = one ? FITS : ranks_fullest(p->j, text, len, &rank);
+  p->fuller = rank;
+  do {
+    if (!status)
+      status = plan_rank(p, text, len, p->fuller);
+    if (!status && !one && p->j->planned.feasible)
+      status = other_ranks(p, text, len);
+  } while (!status && !one && p->j->planned.feasible && !p->all_fit && p->fuller != p->j->at_rank &&
+           ++tries < RANKS);
+  return status ? status : every_layer(p);
+}
+
+/* ---- output ---- */
+
+static void row(const rank_plan *p, const char *what, const vram_report *r, uint64_t cost) {
+  const vram_planned_step *q = &p->j->planned;
+  char flop[32];
+  printf("%-25s %11s %6.1f %% %11s %11s %9s", what, cmd_human(r->peak_requested_bytes),
+         100.0 * (double)r->peak_requested_bytes /
+             (double)(q->plain.peak_requested_bytes ? q->plain.peak_requested_bytes : 1),
+         cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->device_bytes.expected),
+         cmd_count_text(cost, flop, sizeof flop));
+  if (cost > q->cost_plain)
+    printf(" +%.1f %%",
+           100.0 * (double)(cost - q->cost_plain) / (double)(q->cost_plain ? q->cost_plain : 1));
+  printf("%s\n", r->fits ? "" : "  too much");
+}
+
+static void print_plan(const rank_plan *p) {
+  const job *j = p->j;
+  const vram_planned_step *q = &j->planned;
+  estimate_title(j, &p->l.g);
+  if (!q->feasible)
+    printf("%sDOES NOT FIT%s: the smallest budget is %s (%" PRIu64 " bytes)\n\n", cmd_bold,
+           cmd_plain, cmd_human(q->smallest_budget_bytes), q->smallest_budget_bytes);
+  printf("%s%-25s %11s %8s %11s %11s %9s%s\n", cmd_bold, "", "requested", "of plain", "allocated",
+         "device", "FLOP", cmd_plain);
+  row(p, "plain", &q->plain, q->cost_plain);
+  printf("%s", cmd_bold);
+  row(p, q->feasible ? "planned" : "smallest", &q->report, q->cost);
+  printf("%s", cmd_plain);
+  if (p->has_every)
+    row(p, q->nunit ? "every unit" : "every layer", &p->every, p->every_cost);
+  printf("\n%" PRIu32 " call%s of checkpoint() on %" PRIu32 " %s; smallest budget %s (%" PRIu64
+         " bytes)\n",
+         q->nrange, q->nrange == 1 ? "" : "s", q->nunit ? q->nunit : q->chain.nstage,
+         q->nunit ? "units" : "stages", cmd_human(q->smallest_budget_bytes),
+         q->smallest_budget_bytes);
+  if (q->feasible && p->fuller != j->at_rank && !p->all_fit && !(j->rank_given && !j->all_ranks))
+    printf("rank %" PRIu32 " takes %s with them, and does not fit\n", p->fuller,
+           cmd_human(p->fuller_bytes));
+  else if (q->feasible)
+    printf("with the CUDA context and NCCL, %s a device of %s%s%s\n",
+           j->rank_given && !j->all_ranks ? "this rank fits" : "every rank fits",
+           cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (*p->nodes)
+    printf("\n--checkpoint-nodes '%s'\n", p->nodes);
+}
+
+static void json_step(const char *name, const vram_report *r) {
+  printf("\"%s\":{\"peak_requested_bytes\":%" PRIu64 ",\"peak_allocated_bytes\":%" PRIu64
+         ",\"device_bytes\":%" PRIu64 ",\"fits\":%s}",
+         name, r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected,
+         r->fits ? "true" : "false");
+}
+
+static void print_plan_json(const rank_plan *p, int fits) {
+  const job *j = p->j;
+  const vram_planned_step *q = &j->planned;
+  char mode[256];
+  job_mode(j, mode, sizeof mode);
+  printf("{\"model\":");
+  cmd_json_text(stdout, j->model);
+  printf(",\"mode\":");
+  cmd_json_text(stdout, mode);
+  printf(",\"world\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"feasible\":%s,\"fits\":%s",
+         vram_parallel_world(&j->parallel), j->at_rank, q->feasible ? "true" : "false",
+         fits ? "true" : "false");
+  printf(",\"budget_bytes\":%" PRIu64 ",\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
+         ",\"cost_plain\":%" PRIu64 ",\"%s\":%" PRIu32,
+         j->budget, q->smallest_budget_bytes, q->cost, q->cost_plain, q->nunit ? "units" : "stages",
+         q->nunit ? q->nunit : q->chain.nstage);
+  printf(",\"checkpoint_nodes\":");
+  cmd_json_text(stdout, p->nodes);
+  printf(",\"torch\":{");
+  json_step("plain", &q->plain);
+  putchar(',');
+  json_step("planned", &q->report);
+  if (p->has_every) {
+    putchar(',');
+    json_step("every", &p->every);
+  }
+  printf("}}\n");
+}
+
+int plan_ranks_command(job *j, char *text, size_t len) {
+  rank_plan p;
+  int status = job_check(j);
+  memset(&p, 0, sizeof p);
+  p.j = j;
+  cmd_progress("vram plan: planning", 0);
+  if (!status)
+    status = plan_ranks(&p, text, len);
+  cmd_progress_end();
+  if (!status) {
+    const int one = j->rank_given && !j->all_ranks;
+    const int fits = j->planned.feasible && (one || p.all_fit);
+    if (j->json)
+      print_plan_json(&p, fits);
+    else
+      print_plan(&p);
+    status = fits ? FITS : TOO_LARGE;
+  }
+  rank_plan_end(&p);
+  free(text);
+  return status;
+}
