@@ -99,6 +99,14 @@ for rank in 1 6; do
   ./vram estimate $tiny --amp bf16 --parallel fsdp2=2+cp=4 --rank $rank --json | grep -q "\"peak_requested_bytes\":$peak," && ok ||
     bad "rank $rank takes other bytes than its class"
 done
+# the largest batch of what is cut: it fits every rank, and the next one does not
+for words in "tests/golden/parallel/moe1.vram ep=2" "tests/golden/parallel/tiny.vram cp=2" "tests/golden/parallel/tiny.vram fsdp2=2+cp=2"; do
+  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"value":\([0-9]*\).*/\1/p')
+  for batch in "${value:-0}" $((${value:-0} + 1)); do
+    ./vram estimate ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --rank all --batch "$batch" >build/part/parallel.out
+    [ $? = $((batch == ${value:-0} ? 0 : 3)) ] && ok || bad "vram fit $words: $value, and --batch $batch"
+  done
+done
 # a plan is the step that vram estimate has of the same calls, and fits every rank; the smallest budget is one
 figures() { sed -n "s/.*\"$1\":{\"peak_requested_bytes\":\([0-9]*\),\"peak_allocated_bytes\":\([0-9]*\),\"device_bytes\":\([0-9]*\).*/\1 \2 \3/p"; }
 number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }

@@ -105,7 +105,7 @@ static int vram__solve_kind(const vram__solver *v) {
 /* What is played: the whole graph, or that of one rank. */
 static const vram_graph *vram__solve_played(const vram__solver *v) {
   const vram_parallel *p = v->o->step.parallel;
-  return p && p->tp > 1 ? &v->cut.graph : &v->g.graph;
+  return p && (p->tp > 1 || p->ep > 1 || p->cp > 1) ? &v->cut.graph : &v->g.graph;
 }
 
 static int vram__solve_cut(vram__solver *v) {
