@@ -176,6 +176,7 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
+VRAM__FN void vram__backward_several(vram__step *s, const vram__tensor *root, uint32_t n);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
 
