@@ -408,8 +408,10 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
+    const int made = vram__fsdp_widens(d, f) && l && (l->grad.d || s->last_batch);
+    const vram_dtype dt = made ? own : wait;
     if (l)
-      l->grad_dt = vram__fsdp_widens(d, f) && (l->grad.d || s->last_batch) ? own : wait;
+      l->grad_dt = dt;
   }
 }
 
