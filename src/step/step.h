@@ -208,6 +208,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 static inline int vram__step_distributes(const vram__step *s) {
   return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
 }
+VRAM__FN int vram__param_is_replicated(const vram_param *p);
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
 VRAM__FN void vram__distribute_before(vram__step *s);
 VRAM__FN void vram__distribute(vram__step *s);
