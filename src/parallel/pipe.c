@@ -171,7 +171,7 @@ static void vram__pipe_connect(vram__pipe_run *r) {
     vram__pipe_buffers_make(r);
   for (i = p->local; i-- && p->does & VRAM__PIPE_WANTS;) { /* of a list from its end */
     const uint32_t last = !p->stage[i].is_first;
-    vram__slots_release(r->s, token + 2 * i + last, 1);
+    vram__slots_release(r->s, token + (size_t)2 * i + last, 1);
     vram__slots_release(r->s, token + (size_t)2 * i + !last, 1);
   }
 }
