@@ -78,6 +78,25 @@ same_rank tests/golden/parallel/hf_gemma.vram tp=2,sp=1 --step first --amp bf16
 same_rank tests/golden/parallel/odd.vram tp=3,loss_parallel=1
 same_rank tests/golden/parallel/oddmoe.vram ep=3 --step second
 same_rank tests/golden/parallel/tiny.vram fsdp2=2+tp=2,sp=1 --step first
+owned() { # the bytes of a model's own in a JSON
+  tr , '\n' <build/part/"$1" | grep -E '^"(params|buffers|gradients|optimizer)_bytes"' | sort -u
+}
+refuse_parallel "torch.distributed.pipelining is there from PyTorch 2.4 on" $stages --parallel pp=4 --rules torch-2.3
+refuse_parallel "schedule=DualPipeV is there from PyTorch 2.9 on" $stages --parallel pp=2,schedule=DualPipeV --rules torch-2.8
+same_stage() { # same_stage MODEL SPEC RANK: the text of a stage has what the rank of the pipeline has
+  ./vram convert "$1" --parallel "$2" --rank "$3" -o build/part/rank.vram || bad "not written: $1 $2"
+  ./vram estimate "$1" --train adamw --parallel "$2" --rank "$3" --json >build/part/parallel.out
+  ./vram estimate build/part/rank.vram --train adamw --json >build/part/stage.out
+  owned parallel.out >build/part/owned.out
+  owned stage.out | cmp -s - build/part/owned.out && ok || bad "another stage: $1 $2 $3"
+}
+same_stage tests/golden/parallel/tiny4.stages4.vram pp=4,loss_fn=loss_fn.flatten 3
+same_stage tests/golden/parallel/t5.vram pp=3 1
+same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
+./vram convert tests/golden/parallel/t5.vram --parallel pp=3 --rank 1 | grep -q '^backward .* .*' && ok || bad "a stage that sends several values"
+# PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
+printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
+./vram estimate build/part/several.vram --train adamw --json | grep -q '"backward":{[^}]*"requested_peak_bytes":37363712,' && ok || bad "backward from several values"
 same_rank tests/golden/parallel/tiny.vram cp=2,rotate_method=alltoall --amp bf16
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
@@ -101,7 +120,7 @@ for rank in 1 6; do
 done
 # the largest batch of what is cut: it fits every rank, and the next one does not
 for words in "tests/golden/parallel/moe1.vram ep=2" "tests/golden/parallel/tiny.vram cp=2" "tests/golden/parallel/tiny.vram fsdp2=2+cp=2"; do
-  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"value":\([0-9]*\).*/\1/p')
+  value=$(./vram fit ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --json | sed -n 's/.*"budget_bytes":[0-9]*,"value":\([0-9]*\).*/\1/p')
   for batch in "${value:-0}" $((${value:-0} + 1)); do
     ./vram estimate ${words% *} --train adamw --parallel ${words#* } --budget 3GiB --rank all --batch "$batch" >build/part/parallel.out
     [ $? = $((batch == ${value:-0} ? 0 : 3)) ] && ok || bad "vram fit $words: $value, and --batch $batch"

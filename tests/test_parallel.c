@@ -157,7 +157,7 @@ static void test_live(void) {
     void *scratch;
     o.parallel = &p;
     o.replay = &pool;
-    o.first_step = i & 1;
+    o.first_step = (i & 1) != 0;
     bytes = vram_step_bytes(&g, &o);
     scratch = malloc((size_t)bytes);
     EQUAL(vram_step(&g, &o, scratch, bytes, &r, &e), VRAM_OK);

@@ -11,7 +11,7 @@ cmd_text help_convert = {
     "  --dim NAME=N          any dim; may be given more than once\n"
     "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"
     "                        config.json: the steps of a generation, with caches\n"
-    "  --parallel SPEC       what one rank has: tp=N, ep=N, cp=N; texts, too\n"
+    "  --parallel SPEC       what one rank has: tp=N, ep=N, cp=N, pp=N; texts, too\n"
     "  --rank R              which rank (default: 0)\n",
     NULL};
 
@@ -171,6 +171,20 @@ static int convert_argument(job *j, const char **out, const char *a, const char 
   return 2;
 }
 
+/* l's graph becomes that of the rank's stage, in *mem. Not FITS: message printed. */
+static int convert_stage(const job *j, loaded *l, void **mem) {
+  const uint64_t need = vram_parallel_stage_bytes(&l->g, &j->parallel);
+  vram_graph stage;
+  vram_error e;
+  *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!*mem)
+    return cmd_no_memory();
+  if (vram_parallel_stage(&l->g, &j->parallel, &stage, *mem, need, &e))
+    return cmd_bad(e.text, NULL, NULL);
+  l->g = stage;
+  return FITS;
+}
+
 /* The text of one rank in the place of the whole one, which goes where the rank's is tried. Not
    FITS: message printed. */
 static int convert_rank(job *j, char **text, size_t *len) {
@@ -178,17 +192,19 @@ static int convert_rank(job *j, char **text, size_t *len) {
   const vram_sink sink = {text_write, &t};
   loaded l;
   vram_error e;
-  void *scratch;
+  void *scratch, *stage = NULL;
   uint64_t need;
   int status;
-  if (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2)
-    return cmd_bad("nothing is cut by", j->spec, "tp=N, ep=N or cp=N");
+  if (j->parallel.tp < 2 && j->parallel.ep < 2 && j->parallel.cp < 2 && j->parallel.pp < 2)
+    return cmd_bad("nothing is cut by", j->spec, "tp=N, ep=N, cp=N or pp=N");
   j->training = NULL;
   status = job_check(j);
   if (status)
     return status;
   status = model_load(&l, j, *text, *len);
   *text = NULL;
+  if (!status && j->parallel.pp > 1)
+    status = convert_stage(j, &l, &stage);
   need = status ? 0 : vram_graph_write_bytes(&l.g);
   scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need + 1) : NULL;
   if (!status && !scratch)
@@ -196,6 +212,7 @@ static int convert_rank(job *j, char **text, size_t *len) {
   if (!status && vram_graph_write(&l.g, scratch, need, &sink, &e))
     status = e.code == VRAM_ERR_WRITE ? cmd_no_memory() : cmd_bad(e.text, NULL, NULL);
   free(scratch);
+  free(stage);
   model_unload(&l);
   if (status)
     free(t.text);

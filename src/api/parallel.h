@@ -190,6 +190,17 @@ VRAM_API vram_result vram_parallel_cut(const vram_graph *whole, const vram_paral
                                        vram_graph *local, void *mem, uint64_t bytes,
                                        vram_error *err);
 
+/* Bytes of memory that vram_parallel_stage needs. whole: not NULL. */
+VRAM_API uint64_t vram_parallel_stage_bytes(const vram_graph *whole, const vram_parallel *p);
+
+/* The stage of a rank of a pipeline (p->pp, p->rank, of one stage each) as a model of its own, for
+   vram_graph_write: what it receives are inputs, which want a gradient where one is sent back; what
+   it sends are outputs, from which backward begins (of several a backward line says so). The last
+   stage ends with the loss. Memory and errors as of vram_parallel_cut, after which it comes. */
+VRAM_API vram_result vram_parallel_stage(const vram_graph *whole, const vram_parallel *p,
+                                         vram_graph *local, void *mem, uint64_t bytes,
+                                         vram_error *err);
+
 /* Ranks that are equal by construction: they have parts of the same sizes, in the same order. */
 typedef struct vram_rank_class {
   uint32_t rank;     /* the first of them in its first copy; the last one there. Of */

@@ -464,7 +464,7 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* training.c */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how);
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value **v, uint32_t nv, int how);
 VRAM__FN vram_node *vram__training_update(vram_graph *g);
 VRAM__FN vram_node *vram__training_names_line(vram_graph *g, uint32_t op, const vram__span *name,
                                               uint32_t nname);

@@ -468,30 +468,47 @@ static int vram__grad_line(vram__parser *p, uint32_t no_grad) {
   return 1;
 }
 
-/* `backward NAME retain=1 scale=1` */
+/* Is it KEY=VALUE? */
+static int vram__parse_is_pair(vram__span w) {
+  uint32_t i = 0;
+  while (i < w.len && w.text[i] != '=')
+    i++;
+  return i < w.len;
+}
+
+/* `backward NAME ... retain=1 scale=1` */
 static int vram__backward_line(vram__parser *p) {
   const char *const at = p->token.text;
-  vram_value *v;
+  vram_value *v[64];
   vram_node *n;
+  uint32_t nv = 1;
   int how = 0;
   if (p->blocks)
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward inside a checkpoint block", NULL);
   if (!vram__parse_token(p))
     return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "backward of nothing", "a value");
-  v = vram__parse_value(p, p->token);
-  if (!v)
+  *v = vram__parse_value(p, p->token);
+  if (!*v)
     return 0;
   while (vram__parse_token(p))
     if (vram__parse_word_is(p, "retain=1"))
       how |= VRAM_BACKWARD_RETAIN;
     else if (vram__parse_word_is(p, "scale=1"))
       how |= VRAM_BACKWARD_SCALE;
-    else if (!vram__parse_word_is(p, "retain=0") && !vram__parse_word_is(p, "scale=0"))
+    else if (vram__parse_word_is(p, "retain=0") || vram__parse_word_is(p, "scale=0"))
+      continue;
+    else if (vram__parse_is_pair(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
                                "retain=1, scale=1 or nothing");
+    else if (nv == sizeof v / sizeof *v)
+      return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "backward of more than 64 values", NULL);
+    else if (!(v[nv++] = vram__parse_value(p, p->token)))
+      return 0;
+  if (nv > 1 && (how & VRAM_BACKWARD_SCALE))
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "scale=1 of several values", "one loss");
   if (p->names_only)
     return 1;
-  n = vram__training_backward(p->g, v, how);
+  n = vram__training_backward(p->g, v, nv, how);
   if (!n)
     return vram__parse_located(p, at);
   n->line = p->line;

@@ -330,6 +330,9 @@ static void vram__text_node(vram__text_pen *p, const vram_node *n, const vram_no
                                                 : "requires_grad",
                       n->in, n->nin);
     vram__text_words_put(p, "\n");
+  } else if (n->op == VRAM__OP_backward) {
+    vram__text_values(p, "backward", n->in, n->nin);
+    vram__text_words_put(p, "\n");
   } else
     vram__text_refuse(p, n, "a line of a training step, which is not written");
   vram__text_blocks_end(p, n, p->g->checkpoint_first);
@@ -368,6 +371,11 @@ static void vram__text_results(vram__text_pen *p, const char *word, uint8_t flag
   vram__text_words_put(p, word);
   vram__text_words_put(p, " ");
   vram__text_value(p, first);
+  for (i = 0; i < p->g->ninput; i++)
+    if ((p->g->input[i]->flags & flag) && p->g->input[i] != first) {
+      vram__text_words_put(p, " ");
+      vram__text_value(p, p->g->input[i]);
+    }
   for (n = p->g->first; n; n = n->next)
     for (i = 0; i < n->nout; i++)
       if ((n->out[i].flags & flag) && n->out + i != first) {

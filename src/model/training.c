@@ -2,15 +2,15 @@
    weights that are frozen for a part of it */
 #include "model/model.h"
 
-/* v.backward() */
-VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value *v, int how) {
+/* v[0].backward(), or torch.autograd.backward(v) with gradients of their sizes */
+VRAM__FN vram_node *vram__training_backward(vram_graph *g, vram_value **v, uint32_t nv, int how) {
   const int retain = (how & VRAM_BACKWARD_RETAIN) != 0, scale = (how & VRAM_BACKWARD_SCALE) != 0;
   vram_node *n;
   if (g->checkpoint_open)
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "backward inside a checkpoint block");
   if (g->error.code)
     return NULL;
-  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), &v, 1);
+  n = vram__node_drop(g, (uint32_t)(VRAM__OP_backward + retain + 2 * scale), v, nv);
   if (n)
     n->flags |= VRAM__DROPS;
   g->nbackward++;
@@ -58,7 +58,7 @@ VRAM_API vram_result vram_graph_backward(vram_graph *g, vram_value *v, int how) 
   if (!v)
     vram__graph_fail(g, VRAM_ERR_VALUE, "backward of a value that is NULL");
   else
-    vram__training_backward(g, v, how);
+    vram__training_backward(g, &v, 1, how);
   return g->error.code;
 }
 

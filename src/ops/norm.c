@@ -129,12 +129,14 @@ VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_n
    first. Owned. */
 static void vram__norm_args(vram__step *s, const vram_node *n, const vram__tensor *x,
                             vram__tensor *in) {
+  const int casts =
+      s->amp && (n->op != VRAM_OP_rms_norm || (s->device.rules->does & VRAM__RMS_NORM_F32));
   uint32_t i;
   in[0] = x[0];
   vram__node_weights(s, n, &in[1], &in[2]);
   for (i = 3; i-- > 0;)
     if (in[i].d)
-      in[i] = s->amp ? vram__autocast_cast(s, in[i], VRAM_F32) : vram__tensor_retain(s, in[i]);
+      in[i] = casts ? vram__autocast_cast(s, in[i], VRAM_F32) : vram__tensor_retain(s, in[i]);
 }
 
 static uint32_t vram__norm_count_args(const vram__tensor *in) {

@@ -16,7 +16,8 @@ static uint32_t vram__look_crossing(const vram_graph *g, const vram_node *edge,
         to[count].value = v;
         to[count].d = v->d;
         to[count].dt = x.dt;
-        to[count].grad = vram__tensor_wants_grad(t, x) && vram__dtype_is_float(x.dt);
+        to[count].grad = vram__dtype_is_float(x.dt) && (t->device.rules->does & VRAM__PIPE_WANTS ||
+                                                        vram__tensor_wants_grad(t, x));
       }
       count++;
     }

@@ -84,6 +84,7 @@ VRAM__FN int vram__context_begin(vram__rank_cut *c);
 VRAM__FN int vram__context_node(vram__rank_cut *c, const vram_node *n);
 
 /* cut_layer.c */
+VRAM__FN void vram__rank_untie(vram__rank_cut *c);
 VRAM__FN uint32_t vram__rank_axis(int8_t layout, uint32_t ndim);
 VRAM__FN int vram__rank_layer(vram__rank_cut *c, const vram_node *n, const vram__plan_role *role);
 VRAM__FN vram_value *vram__rank_prepared(vram__rank_cut *c, const vram_node *n,

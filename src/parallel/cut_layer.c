@@ -247,7 +247,7 @@ static int vram__rank_gather(vram__rank_cut *c, const vram_node *n, vram_value *
 }
 
 /* Each module registers a parameter of its own, also where both had one before. */
-static void vram__rank_untie(vram__rank_cut *c) {
+VRAM__FN void vram__rank_untie(vram__rank_cut *c) {
   const int64_t *of = vram__attr_find(c->words, VRAM__KEY_weights, NULL);
   const vram_node *lender = of ? c->node[((const vram_node *)(uintptr_t)*of)->index] : NULL;
   if (!lender)

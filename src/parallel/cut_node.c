@@ -426,8 +426,7 @@ VRAM__FN int vram__rank_copy(vram__rank_cut *c, const vram_node *n) {
   }
   vram__rank_keys(c, n);
   if (vram__rank_lender_is_cut(c, n))
-    return vram__rank_refuse(
-        c, n, "the weight of a layer that is cut, in one that the plan leaves whole");
+    vram__rank_untie(c);
   if (cut && n->nin && c->value[n->in[0]->index].cut) {
     const uint32_t a = c->value[n->in[0]->index].cut - 1u;
     if (!vram__rank_sizes(c, n, VRAM__KEY_shape, a) || !vram__rank_sizes(c, n, VRAM__KEY_sizes, a))

@@ -391,8 +391,16 @@ VRAM__FN void vram__fsdp_forward_end(vram__step *s) {
 
 /* ---- backward */
 
+/* Do gradients of this parameter wait in a wider dtype than they are made in
+   (_fsdp_params_with_wider_grad_dtype)? */
+static int vram__fsdp_widens(const vram__fsdp *d, const vram__fsdp_param *f) {
+  const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+  return vram__dtype_size(wait) > vram__dtype_size(own) && !vram__param_is_replicated(f->p);
+}
+
 /* The dtype in which gradients arrive: that in which they are made, which a further one is added
-   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes). */
+   to, where they are reduced now; else that in which they wait (_set_unsharded_grad_dtypes), as
+   those always do that may be summed along tp (may_reduce_grad_outside_dp). */
 static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
   const vram__fsdp *d = vram__fsdp_of(s);
   uint32_t i;
@@ -400,8 +408,8 @@ static void vram__fsdp_expect(vram__step *s, const vram__fsdp_group *g) {
     const vram__fsdp_param *f = d->param + i;
     const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    const int wider = vram__dtype_size(wait) > vram__dtype_size(own);
-    const vram_dtype dt = wider && l && (l->grad.d || s->last_batch) ? own : wait;
+    const int made = vram__fsdp_widens(d, f) && l && (l->grad.d || s->last_batch);
+    const vram_dtype dt = made ? own : wait;
     if (l)
       l->grad_dt = dt;
   }
@@ -454,9 +462,9 @@ static void vram__fsdp_leave(vram__step *s, vram__fsdp_group *g) {
   uint32_t i;
   for (i = g->first; i < g->end; i++) {
     const vram__fsdp_param *f = d->param + i;
-    const vram_dtype own = d->mp ? d->mp : f->dtype, wait = d->reduce ? d->reduce : f->dtype;
+    const vram_dtype wait = d->reduce ? d->reduce : f->dtype;
     vram__leaf *l = f->leaf == VRAM__FSDP_NONE ? NULL : s->leaf.at + f->leaf;
-    if (!l || !l->grad.d || l->grad.dt == wait || vram__dtype_size(wait) <= vram__dtype_size(own))
+    if (!l || !l->grad.d || l->grad.dt == wait || !vram__fsdp_widens(d, f))
       continue;
     {
       const vram__tensor old = l->grad;

@@ -23,6 +23,19 @@ VRAM__FN void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n) {
   }
 }
 
+/* The same of what was sent. Where buffers stay, another stream has used it (record_stream): it
+   comes back when the allocator is asked for the next one, on a device when that stream has got
+   there. */
+VRAM__FN void vram__slots_release_sent(vram__pipe_run *r, uint32_t *slot, uint32_t n) {
+  const uint64_t before = r->s->count.requested, blocks = r->s->count.blocks;
+  vram__slots_release(r->s, slot, n);
+  if (!r->p->buffer || r->s->count.requested == before)
+    return;
+  vram__undone_count(r->s, before - r->s->count.requested);
+  r->p->late += blocks - r->s->count.blocks;
+  r->s->count.extra += blocks - r->s->count.blocks;
+}
+
 /* A variable takes a new list; what it had goes then. */
 VRAM__FN void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,
                               uint32_t n) {
@@ -141,6 +154,14 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
   case VRAM__PART_GRADIENT:
     vram__pipe_part_gradient(r, e);
     break;
+  case VRAM__PART_STAYS:
+    s->node = e->node;
+    vram__blas_workspace_stays(s, e->id);
+    break;
+  case VRAM__PART_RETURNS:
+    if (r->output)
+      vram__slots_release(s, r->output, r->p->stage[k].nout);
+    break;
   case VRAM__PART_UNIT:
     vram__fsdp_unit(s, e->id, (uint32_t)e->bytes);
     break;
@@ -224,6 +245,8 @@ VRAM__FN const vram__pipe_stage *vram__pipe_last(const vram__pipe *p) {
 VRAM__FN uint32_t vram__pipe_kept_inputs(const vram__pipe *p) {
   const vram__pipe_stage *last = vram__pipe_last(p);
   uint32_t i, views = 0;
+  if (p->buffer) /* they stay anyway */
+    return 0;
   for (i = 0; i < last->nout; i++)
     views += last->out_value[i]->node && last->out_value[i]->node->op == VRAM_OP_all_gather;
   return views ? last->nin : 0;
@@ -305,17 +328,28 @@ VRAM__FN void vram__pipe_forward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   }
 }
 
+/* What goes out of a stage goes to another rank. */
+static int vram__pipe_is_sent(const vram__pipe_run *r, uint32_t k, int forward) {
+  const vram__pipe_stage *stage = r->p->stage + k;
+  const uint32_t to = forward ? stage->stage + 1 : stage->stage - 1;
+  return (forward ? !stage->is_last : !stage->is_first) && !vram__pipe_is_here(r->p, to);
+}
+
 /* The end of backward_one_chunk, or of the weight part: outputs, inputs, gradients of outputs go.
    With a loss_fn beside the module the loss still leads to the inputs, unless it was detached. */
 static void vram__pipe_over(vram__pipe_run *r, uint32_t k, uint32_t mb, int detached) {
   const vram__pipe_stage *stage = r->p->stage + k;
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
   uint32_t i;
-  vram__slots_release(r->s, m->out, stage->nout);
+  if (vram__pipe_is_sent(r, k, 1))
+    vram__slots_release_sent(r, m->out, stage->nout);
+  else
+    vram__slots_release(r->s, m->out, stage->nout);
   for (i = 0; i < stage->nin; i++)
-    if ((!stage->loss || detached) && !stage->is_cast[i])
+    if ((!stage->loss || detached) && !stage->is_cast[i] && !r->p->buffer)
       vram__slots_release(r->s, m->in + i, 1);
-  vram__slots_release(r->s, m->gout, stage->nout);
+  if (!r->p->buffer)
+    vram__slots_release(r->s, m->gout, stage->nout);
   vram__pipe_table_over(r, k, mb);
 }
 
@@ -329,6 +363,8 @@ VRAM__FN void vram__pipe_backward(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   if (r->s->failed)
     return;
   vram__pipe_part_given(r, m, part->given, stage->nin, m->gin);
+  if (r->p->does & VRAM__PIPE_RETURNS) /* as .grad of the inputs */
+    vram__slots_set(r->s, m->held, stage->nin, m->gin, stage->nin);
   vram__pipe_over(r, k, mb, 0);
 }
 
@@ -358,7 +394,8 @@ VRAM__FN void vram__pipe_weight(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   if (r->s->failed)
     return;
   vram__pipe_over(r, k, mb, 1);
-  vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, stage->nin);
+  if (!r->p->buffer)
+    vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, stage->nin);
 }
 
 /* ---- what comes from other ranks */
@@ -374,7 +411,7 @@ VRAM__FN void vram__pipe_receive(vram__pipe_run *r, uint32_t k, uint32_t mb, int
   const uint32_t n = forward ? stage->nin : stage->is_last ? 0 : stage->nout;
   uint32_t i;
   r->s->node = NULL;
-  for (i = 0; i < n && !r->s->failed; i++)
+  for (i = 0; i < n && !r->s->failed && !r->p->buffer; i++)
     if (forward || c[i].grad)
       (forward ? m->in : m->gout)[i] =
           vram__pipe_alloc(r, vram__handover_bytes(c + i), VRAM_CATEGORY_OTHER);
@@ -395,7 +432,7 @@ static void vram__pipe_loss(vram__pipe_run *r, uint32_t k, uint32_t mb) {
   vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
   uint32_t i;
   for (i = 0; i < r->p->stage[k].nin; i++)
-    if (!r->p->stage[k].is_cast[i])
+    if (!r->p->stage[k].is_cast[i] && !r->p->buffer)
       vram__slots_release(r->s, m->in + i, 1);
   vram__slots_release(r->s, &m->loss, 1);
 }
@@ -425,9 +462,9 @@ VRAM__FN void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k) {
   vram__pipe_loss(r, k, r->count - 1);
 }
 
-/* release_fwd_send_outputs: DistributedDataParallel keeps them. */
+/* release_fwd_send_outputs: DistributedDataParallel keeps them, and so do older versions. */
 VRAM__FN void vram__pipe_sent(vram__pipe_run *r, uint32_t mb) {
   const vram__pipe_stage *stage = r->p->stage;
-  if (!stage->is_last && !vram__pipe_is_ddp(r))
+  if (!stage->is_last && !vram__pipe_is_ddp(r) && !r->p->buffer)
     vram__slots_release(r->s, vram__pipe_micro_at(r, 0, mb)->out, stage->nout);
 }

@@ -66,6 +66,19 @@ VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes) {
     to->bytes = bytes;
 }
 
+/* A workspace that stays: which part asks for it first, the schedule decides. */
+VRAM__FN void vram__part_hear_stays(vram__step *t, uint32_t which) {
+  vram__part_player *y = (vram__part_player *)t->o->user;
+  vram__part_event *to = NULL;
+  if (!(y->stay >> which & 1))
+    to = vram__part_put(y, VRAM__PART_STAYS);
+  y->stay |= 1u << which;
+  if (!to)
+    return;
+  to->id = which;
+  to->node = t->node;
+}
+
 /* What fully_shard does for unit k. */
 VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k) {
   vram__part_event *to = vram__part_put((vram__part_player *)t->o->user, VRAM__PART_UNIT);
@@ -89,6 +102,7 @@ VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int bac
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
   part->known = 1;
+  y->stay = 0;
   vram__memory_zero(y->t.r->communication, sizeof y->t.r->communication);
   y->part = part;
 }
@@ -283,6 +297,7 @@ VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
     vram__part_return(y, s->first, end);
   }
   if (!t->failed && s->loss) {
+    vram__part_put(y, VRAM__PART_RETURNS);
     vram__forward_nodes(t, s->loss, s->end);
     vram__part_return(y, s->loss, s->end);
   }

@@ -35,6 +35,7 @@ typedef struct vram__part_player {
   vram__played *part; /* that is written down; NULL: none is */
   vram__part_micro *micro, *first;
   uint8_t *had;            /* by leaf: there is a gradient */
+  uint32_t stay;           /* bit by workspace that stays: the running part has said so */
   vram_dtype dtype;        /* of the model, outside of parts */
   uint32_t *given, ngiven; /* what the running part gives */
   vram__wrapper units;     /* fully_shard's, as far as it is autograd's */
@@ -53,6 +54,7 @@ VRAM__FN void vram__part_accumulated(vram__step *t, vram__leaf *l);
 VRAM__FN void vram__part_tell(vram__step *t, uint32_t what, uint32_t k);
 VRAM__FN void vram__part_hear(void *user, const vram_event *e);
 VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes);
+VRAM__FN void vram__part_hear_stays(vram__step *t, uint32_t which);
 VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i);
 VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part);
 VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in);

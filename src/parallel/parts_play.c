@@ -256,6 +256,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
     return 0;
   y.dtype = y.t.dtype;
   y.t.brief = vram__part_hear_brief;
+  y.t.stays = vram__part_hear_stays;
   if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
   if (vram__pipe_splits(p))

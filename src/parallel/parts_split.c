@@ -248,9 +248,31 @@ VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__p
 /* What stage_backward_weight's variables hold of the group before. */
 typedef struct vram__part_past {
   vram__part_group *group;
-  vram__tensor dw[64];
+  vram__tensor dw[64], sum;
   uint32_t ndw;
 } vram__part_past;
+
+/* summed_grad = sum(non_none_grads): 0 and the first one are a new tensor, and so on; it goes back
+   through the function's first output. */
+static void vram__part_group_sum(vram__part_player *y, vram__part_group *g, vram__part_past *past) {
+  vram__step *const t = &y->t;
+  const uint32_t nout = vram__grad_fn_at(t, g->record)->nout;
+  vram__tensor sum = vram__tensor_none();
+  uint32_t i;
+  for (i = 0; i < nout; i++) {
+    const vram__tensor x = g->grad[i];
+    vram__tensor next;
+    if (!x.d)
+      continue;
+    next = vram__tensor_empty(t, vram__dims_dense(t, x.d), x.dt);
+    if (sum.d)
+      vram__tensor_release(t, sum);
+    sum = next;
+  }
+  if (past->sum.d)
+    vram__tensor_release(t, past->sum);
+  past->sum = sum;
+}
 
 static void vram__part_group_over(vram__part_player *y, vram__part_group *g) {
   vram__step *const t = &y->t;
@@ -291,7 +313,8 @@ static void vram__part_group_take(vram__part_player *y, vram__part_past *past) {
   past->ndw = n;
 }
 
-static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
+static void vram__part_group_run(vram__part_player *y, vram__part_group *g,
+                                 const vram__part_past *past) {
   vram__step *const t = &y->t;
   vram__grad_fn *f = vram__grad_fn_at(t, g->record);
   uint32_t i, kept[64];
@@ -308,9 +331,11 @@ static void vram__part_group_run(vram__part_player *y, vram__part_group *g) {
   for (i = 0; i < t->leaf.parameters; i++)
     t->leaf.at[i].deps = 1;
   vram__backward_expect(t, g->record, 0);
-  for (i = 0; i < f->nout; i++)
+  for (i = 0; i < f->nout && !past->sum.d; i++)
     if (g->grad[i].d)
       VRAM__SLOTS(f)[i].g = vram__tensor_retain(t, g->grad[i]);
+  if (past->sum.d)
+    VRAM__SLOTS(f)->g = vram__tensor_retain(t, past->sum);
   vram__backward_walk(t, g->record, 0);
   if (t->wrapper)
     vram__fsdp_told_end(t);
@@ -329,13 +354,17 @@ VRAM__FN void vram__part_weight(vram__part_player *y, vram__played *part) {
   for (k = 0; k < y->micro->ngroup && !t->failed; k++) {
     vram__part_group_over(y, past.group);
     past.group = y->micro->group + k;
-    vram__part_group_run(y, past.group);
+    if (y->p->does & VRAM__PIPE_SUMS)
+      vram__part_group_sum(y, past.group, &past);
+    vram__part_group_run(y, past.group, &past);
     if (!t->failed)
       vram__part_group_take(y, &past);
   }
   if (t->failed)
     return;
   vram__part_group_over(y, past.group);
+  if (past.sum.d)
+    vram__tensor_release(t, past.sum);
   for (i = 0; i < past.ndw; i++)
     vram__tensor_release(t, past.dw[i]);
   vram__part_end(y);

@@ -3,9 +3,13 @@
 #include "parallel/fsdp.h"
 #include "parallel/run.h"
 
+static int vram__pipe_returns(const vram__pipe *p) {
+  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
+}
+
 static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   uint32_t k;
-  for (k = 0; p->parallel->return_outputs && k < p->local; k++)
+  for (k = 0; vram__pipe_returns(p) && k < p->local; k++)
     if (p->stage[k].is_last)
       return 1;
   return 0;
@@ -16,7 +20,7 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
   const vram__pipe *p = r->p;
   const uint64_t micros = (uint64_t)p->local * p->microbatches;
-  uint32_t k, mb, ids = 1;
+  uint32_t k, mb, ids = 2 * p->local + 3;
   uint64_t slots = 0;
   uint32_t *at;
   for (k = 0; k < p->local; k++) {
@@ -58,18 +62,118 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
   return 1;
 }
 
+/* ---- buffers that stay from step to step */
+
+static uint32_t vram__pipe_put(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const int64_t size = (int64_t)bytes;
+  return vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
+}
+
+/* Tensors that a microbatch's stages keep. */
+static uint32_t vram__pipe_buffers_each(const vram__pipe *p) {
+  uint32_t k, n = 0;
+  for (k = 0; k < p->local; k++)
+    n += 2 * p->stage[k].nin + p->stage[k].nout;
+  return n;
+}
+
+/* Those of microbatch mb: slots of the run are put there, or come from there. */
+static void vram__pipe_buffers_move(vram__pipe_run *r, uint32_t mb, int put) {
+  const vram__pipe *p = r->p;
+  vram__pipe_buffer *to = p->buffer + (uint64_t)mb * vram__pipe_buffers_each(p);
+  uint32_t k, i, j;
+  for (k = 0; k < p->local; k++) {
+    const uint32_t nin = p->stage[k].nin, n = 2 * nin + p->stage[k].nout;
+    vram__pipe_micro *m = vram__pipe_micro_at(r, k, mb);
+    for (i = 0; i < n; i++, to++) {
+      uint32_t *slot = i < nin       ? m->in + i
+                       : i < 2 * nin ? m->held + i - nin
+                                     : m->gout + i - 2 * nin;
+      if (put)
+        to->slot = *slot;
+      else
+        *slot = to->slot;
+    }
+  }
+  to = p->buffer + (uint64_t)mb * vram__pipe_buffers_each(p);
+  for (i = 0; put && i < vram__pipe_buffers_each(p); i++) {
+    const vram__storage *st = to[i].slot ? vram__owner_at(r->s, to[i].slot) : NULL;
+    to[i].bytes = st ? st->bytes : 0;
+    to[i].block = st ? st->block : 0;
+    for (j = 0; j < i && to[j].slot != to[i].slot;)
+      j++;
+    to[i].same = j < i && st ? j + 1 : 0;
+  }
+}
+
+/* What the step before has left there is put on the device. */
+static void vram__pipe_buffers_restore(vram__step *s) {
+  vram__pipe *const p = s->pipe;
+  const uint32_t each = vram__pipe_buffers_each(p);
+  const uint64_t n = (uint64_t)each * p->microbatches;
+  uint64_t i;
+  s->count.extra += s->nth > 1 ? p->late : 0; /* the host does not wait for the device */
+  p->late = 0;
+  for (i = 0; p->buffer && i < n && !s->failed; i++) {
+    vram__pipe_buffer *k = p->buffer + i;
+    if (s->nth == 1)
+      vram__memory_zero(k, sizeof *k);
+    if (k->slot && k->same) {
+      k->slot = p->buffer[i / each * each + k->same - 1].slot;
+      vram__slot_retain(s, k->slot);
+    } else if (k->slot) {
+      k->slot = vram__pipe_put(s, k->bytes, VRAM_CATEGORY_OTHER);
+      if (s->replay && k->slot)
+        vram__slot_at(s, k->slot)->block = k->block;
+    }
+  }
+}
+
+/* _prepare_forward_infra and _prepare_backward_infra of the first step: buffers for all
+   microbatches, of all outputs where every input wants a gradient. */
+static void vram__pipe_buffers_make(vram__pipe_run *r) {
+  const vram__pipe *p = r->p;
+  uint32_t k, mb, i;
+  for (k = 0; k < p->local; k++)
+    for (mb = 0; mb < p->microbatches; mb++)
+      for (i = 0; i < p->stage[k].nin && !r->s->failed; i++)
+        vram__pipe_micro_at(r, k, mb)->in[i] =
+            vram__pipe_alloc(r, vram__handover_bytes(p->stage[k].in + i), VRAM_CATEGORY_OTHER);
+  for (k = 0; k < p->local; k++) {
+    const uint32_t at = p->does & VRAM__PIPE_WANTS ? k : p->local - 1 - k;
+    const vram__pipe_stage *stage = p->stage + at;
+    for (mb = 0; mb < p->microbatches; mb++)
+      for (i = 0; !stage->is_last && i < stage->nout && !r->s->failed; i++)
+        if (stage->out[i].grad)
+          vram__pipe_micro_at(r, at, mb)->gout[i] =
+              vram__pipe_alloc(r, vram__handover_bytes(stage->out + i), VRAM_CATEGORY_OTHER);
+  }
+}
+
 /* The schedule's first step: ranks agree on how sizes are known, and connect
-   (_initialize_pipeline_distributed_state, _preconnect_shared_p2p_edges). */
+   (_initialize_pipeline_distributed_state, _preconnect_shared_p2p_edges; up to 2.14 only the
+   former, _warmup_p2p, up to 2.11 _get_init_p2p_neighbors_ops of each stage). */
 static void vram__pipe_connect(vram__pipe_run *r) {
-  const int connects = r->s->nth == 1 && r->p->ranks > 1;
-  uint32_t vote, token[2];
-  if (!connects)
+  const vram__pipe *p = r->p;
+  uint32_t *token = r->own, n, i;
+  if (r->s->nth != 1)
     return;
-  vote = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
-  token[0] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
-  token[1] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
-  vram__slots_release(r->s, token, 2);
-  vram__slots_release(r->s, &vote, 1);
+  n = p->ranks == 1 ? 0 : p->buffer ? 1 : 3;
+  if (p->does & VRAM__PIPE_WANTS)
+    n = 2 * p->local;
+  for (i = 0; i < n && !r->s->failed; i++)
+    token[i] = vram__pipe_alloc(r, 4, VRAM_CATEGORY_OTHER);
+  if (!(p->does & VRAM__PIPE_WANTS)) {
+    vram__slots_release(r->s, token + (n > 1), n > 1 ? n - 1 : n);
+    vram__slots_release(r->s, token, n > 1);
+  }
+  if (p->buffer)
+    vram__pipe_buffers_make(r);
+  for (i = p->local; i-- && p->does & VRAM__PIPE_WANTS;) { /* of a list from its end */
+    const uint32_t last = !p->stage[i].is_first;
+    vram__slots_release(r->s, token + 2 * i + last, 1);
+    vram__slots_release(r->s, token + (size_t)2 * i + !last, 1);
+  }
 }
 
 /* Bytes of the outputs of all microbatches, put into one tensor. */
@@ -92,22 +196,29 @@ static void vram__pipe_merge(vram__pipe_run *r) {
     vram__slots_release(r->s, merged, n);
 }
 
-/* clear_runtime_states: outputs of the step before go; those of this one get room. */
+/* clear_runtime_states: outputs of the step before go, and gradients of inputs that stay; those of
+   this one get room. */
 static void vram__pipe_clear(vram__pipe_run *r) {
   vram__pipe *const p = r->p;
   const uint64_t n = (uint64_t)p->microbatches * vram__pipe_kept(p);
+  uint32_t k, mb;
   uint64_t i;
-  if (!vram__pipe_keeps_outputs(p))
-    return;
-  r->chunk = p->chunk;
-  for (i = 0; i < n && r->s->nth > 1; i++)
-    if (r->chunk[i])
-      vram__slot_release(r->s, r->chunk[i]);
-  vram__memory_zero(r->chunk, n * sizeof *r->chunk);
+  r->chunk = vram__pipe_keeps_outputs(p) ? p->chunk : NULL;
+  for (mb = 0; p->buffer && mb < p->microbatches; mb++)
+    vram__pipe_buffers_move(r, mb, 0);
+  for (k = 0; k < p->local; k++) {
+    for (i = 0; r->chunk && p->stage[k].is_last && i < n && r->s->nth > 1; i++)
+      if (r->chunk[i])
+        vram__slot_release(r->s, r->chunk[i]);
+    for (mb = 0; p->buffer && mb < p->microbatches; mb++)
+      vram__slots_release(r->s, vram__pipe_micro_at(r, k, mb)->held, p->stage[k].nin);
+  }
+  if (r->chunk)
+    vram__memory_zero(r->chunk, n * sizeof *r->chunk);
 }
 
 /* Is a stage one of this rank's? Then what goes to it is handed over. */
-static int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
+VRAM__FN int vram__pipe_is_here(const vram__pipe *p, uint32_t stage) {
   uint32_t k = 0;
   while (k < p->local && p->stage[k].stage != stage)
     k++;
@@ -154,16 +265,16 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
   r.count = p->microbatches;
   s->node = NULL;
   slots =
-      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 4 * (uint64_t)most * sizeof *slots);
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, 5 * (uint64_t)most * sizeof *slots);
   if (!slots || !vram__pipe_run_take(&r)) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__memory_zero(slots, 4 * (uint64_t)most * sizeof *slots);
+  vram__memory_zero(slots, 5 * (uint64_t)most * sizeof *slots);
   vram__pipe_clear(&r);
   vram__pipe_connect(&r);
   if (p->parallel->schedule == VRAM_PIPELINE_GPIPE)
-    vram__pipe_gpipe(&r, slots, slots + most);
+    vram__pipe_gpipe(&r, slots, slots + most, slots + 2 * (size_t)most);
   else if (p->parallel->schedule == VRAM_PIPELINE_1F1B)
     vram__pipe_one_f_one_b(&r, slots);
   else
@@ -178,10 +289,13 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
       vram__pipe_micro *m = vram__pipe_micro_at(&r, k, (uint32_t)i);
       const vram__layer_count before = vram__layer_now(s);
       vram__slots_release(s, m->cast, m->ncast);
-      vram__slots_release(s, m->in, p->stage[k].nin);
+      if (!p->buffer)
+        vram__slots_release(s, m->in, p->stage[k].nin);
       vram__pipe_alike(&r, (uint32_t)i, &before);
     }
   }
+  for (k = 0; p->buffer && k < p->microbatches && !s->failed; k++)
+    vram__pipe_buffers_move(&r, k, 1);
   for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
   s->r->saved_bytes = p->saved;
@@ -192,11 +306,6 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
 }
 
 VRAM__FN int vram__pipe_differs(const vram__step *s) { return s->pipe && s->pipe->differ; }
-
-static uint32_t vram__pipe_put(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const int64_t size = (int64_t)bytes;
-  return vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, cat).st;
-}
 
 /* The batch: the inputs of all microbatches, of which each gets a view, and the target; then what
    the step before has left. */
@@ -218,6 +327,7 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s) {
   if (p->target && !s->failed)
     vram__pipe_put(s, p->target, VRAM_CATEGORY_INPUTS);
   s->r->inputs_bytes += p->target;
+  vram__pipe_buffers_restore(s);
   if (!vram__pipe_keeps_outputs(p) || s->nth == 1)
     return;
   n = vram__pipe_kept(p);
@@ -286,6 +396,21 @@ static vram_result vram__pipe_problem(const vram__pipe *p, vram__step *s) {
   return p->failed;
 }
 
+/* What a version of PyTorch does not have, or NULL. */
+static const char *vram__pipe_misses(const vram_parallel *p, vram_rules version) {
+  if (version <= VRAM_RULES_IDEAL)
+    return NULL;
+  if (version < VRAM_RULES_TORCH_2_4)
+    return "pp: torch.distributed.pipelining is there from PyTorch 2.4 on";
+  if (p->schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE && version < VRAM_RULES_TORCH_2_5)
+    return "pp: schedule=InterleavedZeroBubble is there from PyTorch 2.5 on";
+  if (p->schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE && version < VRAM_RULES_TORCH_2_6)
+    return "pp: schedule=ZBVZeroBubble is there from PyTorch 2.6 on";
+  if (p->schedule == VRAM_PIPELINE_DUAL_PIPE_V && version < VRAM_RULES_TORCH_2_9)
+    return "pp: schedule=DualPipeV is there from PyTorch 2.9 on";
+  return NULL;
+}
+
 static void vram__pipe_take_over(vram__pipe *p, const vram_graph **g, void **scratch,
                                  uint64_t *bytes, vram__step *s) {
   *g = &p->g;
@@ -320,10 +445,14 @@ static vram_result vram__pipe_known(vram__pipe *p, const vram_graph **g, const v
 VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
                                       void **scratch, uint64_t *bytes, vram__step *s) {
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)*scratch % 8) % 8;
+  const vram_rules version = vram_step_rules(*g, o);
   vram__pipe *p;
   uint64_t n;
   vram_result r;
   s->pipe = NULL;
+  s->problem = vram__pipe_misses(o->parallel, version);
+  if (s->problem)
+    return VRAM_ERR_UNSUPPORTED;
   if (!*scratch || *bytes < skip + sizeof *p)
     return VRAM_ERR_MEMORY;
   p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
@@ -347,6 +476,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   p->local = vram_pipeline_stages(o->parallel);
   p->stages = p->ranks * p->local;
   p->microbatches = o->parallel->microbatches;
+  p->does = vram__rules_of_torch(version)->does;
   r = vram__pipe_order(p, s);
   if (r)
     return r;
@@ -358,11 +488,18 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   p->cap += n;
   if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
     p->target = 8 * (uint64_t)p->microbatches;
-    if (p->parallel->return_outputs) {
+    if (vram__pipe_returns(p)) {
       s->problem = "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be "
                    "concatenated (expected loss_fn=NAME)";
       return VRAM_ERR_VALUE;
     }
+  }
+  if (p->does & VRAM__PIPE_KEEPS) {
+    n = (uint64_t)p->microbatches * vram__pipe_buffers_each(p) + 1;
+    p->buffer = (vram__pipe_buffer *)vram__pipe_take(p, n * sizeof *p->buffer);
+    if (!p->buffer)
+      return VRAM_ERR_MEMORY;
+    vram__memory_zero(p->buffer, n * sizeof *p->buffer);
   }
   if (vram__pipe_keeps_outputs(p) && vram__pipe_kept_inputs(p) && vram__pipe_splits(p)) {
     s->problem =
@@ -394,7 +531,7 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
   const uint64_t micros = vram__product_or_overflow(local, p->microbatches);
   uint64_t n = 65536 + each + vram_pipeline_bytes(p);
 
-  n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 256));
+  n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 512));
   n = vram__sum_or_overflow(n, graph_bytes);
   if (p->wrapper == VRAM_WRAPPER_FSDP2)
     n = vram__sum_or_overflow(

@@ -15,6 +15,8 @@ enum {
   VRAM__PART_ALLOC,
   VRAM__PART_FREE,
   VRAM__PART_BRIEF,    /* what a library has while it runs */
+  VRAM__PART_STAYS,    /* a library's workspace that stays: id */
+  VRAM__PART_RETURNS,  /* the module has returned, and the schedule's loss_fn begins */
   VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
   VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
                           depends on what it did before, and whoever plays the part plays it */
@@ -77,6 +79,13 @@ typedef struct vram__pipe_stage {
   vram__played part[VRAM__PARTS];
 } vram__pipe_stage;
 
+/* A buffer, or a gradient of one, that a stage keeps from step to step. */
+typedef struct vram__pipe_buffer {
+  uint64_t bytes;
+  uint32_t slot, block;
+  uint32_t same; /* what came before and is the same tensor, + 1 */
+} vram__pipe_buffer;
+
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
@@ -91,13 +100,17 @@ typedef struct vram__pipe {
   vram__pipe_stage *stage;                           /* `local` of them */
   vram_stage_action *action;
   uint32_t naction;
-  uint32_t ndata;           /* inputs of the model that some local stage uses: the first ones */
-  uint64_t target;          /* bytes of the batch's target where the loss is in the model */
-  uint64_t saved, autocast; /* bytes: of a microbatch on all local stages */
-  uint32_t *chunk, *blocks; /* slots and blocks of outputs that the schedule keeps */
-  vram_error refused;       /* of PyTorch */
+  uint32_t ndata;            /* inputs of the model that some local stage uses: the first ones */
+  uint64_t target;           /* bytes of the batch's target where the loss is in the model */
+  uint64_t saved, autocast;  /* bytes: of a microbatch on all local stages */
+  uint32_t *chunk, *blocks;  /* slots and blocks of outputs that the schedule keeps */
+  uint32_t does;             /* VRAM__PIPE_... of the rules */
+  vram__pipe_buffer *buffer; /* by microbatch and stage: inputs, their gradients, those of outputs;
+                            NULL: nothing is kept */
+  vram_error refused;        /* of PyTorch */
   uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
   uint64_t each;
+  uint64_t late; /* blocks that were sent in this step, or the last one */
   const char *problem;
   vram_result failed;
   uint8_t differ; /* microbatches that were taken for alike are not: each is played */

@@ -37,10 +37,13 @@ typedef struct vram__pipe_run {
   uint32_t *chunk;         /* outputs that the schedule keeps, by microbatch; NULL: none */
   uint32_t count;          /* microbatches that are played */
   vram__pipe_fold fold;
+  uint32_t *output; /* a variable that holds the microbatch's before up to the loss, or NULL */
 } vram__pipe_run;
 
 /* micro.c */
 VRAM__FN void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n);
+VRAM__FN void vram__slots_release_sent(vram__pipe_run *r, uint32_t *slot, uint32_t n);
+VRAM__FN int vram__pipe_is_here(const vram__pipe *p, uint32_t stage);
 VRAM__FN void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,
                               uint32_t n);
 VRAM__FN vram__pipe_micro *vram__pipe_micro_at(const vram__pipe_run *r, uint32_t k, uint32_t mb);
@@ -64,6 +67,6 @@ VRAM__FN void vram__pipe_loss_last(vram__pipe_run *r, uint32_t k);
 VRAM__FN void vram__pipe_sent(vram__pipe_run *r, uint32_t mb);
 
 /* schedules.c */
-VRAM__FN void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work);
+VRAM__FN void vram__pipe_gpipe(vram__pipe_run *r, uint32_t *ops, uint32_t *work, uint32_t *output);
 VRAM__FN void vram__pipe_one_f_one_b(vram__pipe_run *r, uint32_t *slots);
 VRAM__FN void vram__pipe_runtime(vram__pipe_run *r);

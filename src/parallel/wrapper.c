@@ -89,8 +89,13 @@ static const char *vram__shard_refuses(const vram_graph *g, const vram_step_opti
                                   VRAM_OPTIM_adam,  VRAM_OPTIM_adam_amsgrad,
                                   VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad};
   const vram_param *p;
-  uint32_t i = 0, plain = 0;
-  if (!o->train)
+  uint32_t i = 0, plain = 0, all = 0;
+  for (p = g->param_first; p; p = p->next)
+    if (p->kind == VRAM__PARAM) {
+      all++;
+      plain += !p->is_dtensor;
+    }
+  if (!o->train || plain == all) /* experts are plain tensors */
     return NULL;
   while (i < sizeof known && known[i] != (uint8_t)o->optimizer)
     i++;
@@ -98,8 +103,6 @@ static const char *vram__shard_refuses(const vram_graph *g, const vram_step_opti
       o->optimizer_in_backward || o->ema || o->amp == VRAM_F16)
     return "of DTensors the steps of sgd, adam and adamw are known, without weight decay in the "
            "gradient, --master-weights, --ema, --optimizer-in-backward and fp16 autocast";
-  for (p = g->param_first; p; p = p->next)
-    plain += p->kind == VRAM__PARAM && !p->is_dtensor;
   if (o->clip_grad_norm && plain)
     return "aten._foreach_norm.Scalar got mixed torch.Tensor and DTensor, need to convert all "
            "torch.Tensor to DTensor before calling distributed operators! (sp=1 has DTensors only)";

@@ -324,25 +324,48 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
 /* One record, with the gradients that have arrived. */
 VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f) { vram__backward_record(s, f); }
 
-VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
-  const uint32_t fn = vram__tensor_fn(s, loss);
-  vram__grad_fn *f;
-  vram__tensor one;
-  if (!vram__is_grad_fn(fn))
-    return;
-  f = vram__grad_fn_at(s, fn);
-  f->flag = 1;
-  /* held by torch.autograd.backward */
-  one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
-  VRAM__SLOTS(f)[vram__slot_at(s, loss.st)->out].g = vram__tensor_retain(s, one);
-  vram__backward_expect(s, fn, 0);
+/* torch.autograd.backward, which holds the gradients that it begins with; at most 64 roots. */
+VRAM__FN void vram__backward_several(vram__step *s, const vram__tensor *root, uint32_t n) {
+  vram__tensor one[64];
+  uint32_t i, from = 0;
+  for (i = 0; i < n; i++)
+    one[i] = vram__tensor_empty(s, vram__dims_dense(s, root[i].d), root[i].dt);
+  for (i = 0; i < n; i++) {
+    vram__tensor g = vram__tensor_retain(s, one[i]);
+    vram__edge e;
+    e.fn = vram__tensor_fn(s, root[i]);
+    e.out = e.fn & VRAM__LEAF ? 0 : vram__slot_at(s, root[i].st)->out;
+    if (e.fn & VRAM__LEAF)
+      s->leaf.now[e.fn & ~VRAM__LEAF].deps++;
+    else {
+      vram__grad_fn_at(s, e.fn)->flag = 1;
+      from = e.fn > from ? e.fn : from;
+    }
+    vram__gradient_arrive(s, vram__edge_end(s, e), &g);
+    if (g.d)
+      vram__tensor_release(s, g);
+  }
+  if (from)
+    vram__backward_expect(s, from, 0);
   VRAM__WRAPPER_DO(s, backward_begin);
-  vram__backward_walk(s, fn, 0);
+  for (i = 0; i < n; i++) {
+    const uint32_t fn = vram__tensor_fn(s, root[i]);
+    if ((fn & VRAM__LEAF) && !--s->leaf.now[fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (fn & ~VRAM__LEAF));
+  }
+  if (from)
+    vram__backward_walk(s, from, 0);
   if (s->layers)
     vram__layers_backward(s, s->g->first);
   if (!s->g->nbackward)
     VRAM__WRAPPER_DO(s, backward_end);
-  vram__tensor_release(s, one);
+  for (i = 0; i < n; i++)
+    vram__tensor_release(s, one[i]);
+}
+
+VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
+  if (vram__is_grad_fn(vram__tensor_fn(s, loss)))
+    vram__backward_several(s, &loss, 1);
 }
 
 /* What is there before the step: no event, id -1. */

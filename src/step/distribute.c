@@ -29,9 +29,15 @@ static int vram__distribute_dealt(const vram_param *p, vram__dealt *d) {
   return 1;
 }
 
-/* The parameter that this one was before both were dealt; NULL: none. */
+/* Has every rank all of this DTensor (Replicate)? */
+VRAM__FN int vram__param_is_replicated(const vram_param *p) {
+  vram__dealt d;
+  return p->is_dtensor && !vram__distribute_dealt(p, &d);
+}
+
+/* The parameter that this one was before one of both was dealt; NULL: none. */
 static const vram_param *vram__distribute_lender(const vram_param *p) {
-  const int64_t *of = p->is_dtensor ? vram__node_list(p->node, VRAM__KEY_tied, NULL) : NULL;
+  const int64_t *of = vram__node_list(p->node, VRAM__KEY_tied, NULL);
   const vram_node *n = of ? (const vram_node *)(uintptr_t)*of : NULL;
   return n && n->nparam && p == p->node->param[0] ? n->param[0] : NULL;
 }

@@ -355,11 +355,22 @@ static void vram__optim_sum(vram__optim_run *r, uint8_t size, uint32_t from, uin
   }
 }
 
+/* Gradients that are parts of a sum are summed along tp. */
+static void vram__optim_reduce_parts(vram__optim_run *r, uint32_t from, uint32_t to) {
+  uint32_t i;
+  for (i = from; r->c->step && r->c->step->o->parallel && i < to; i++)
+    if (vram__optim_match(r, i) && r->p[i].partial)
+      vram__communicate(r->c->step, VRAM_COLLECTIVE_ALL_REDUCE,
+                        vram__optim_size(r, i, VRAM__OPTIM_PLACED), r->c->step->o->parallel->tp);
+}
+
 static void vram__optim_new(vram__optim_run *r, const vram__optim_instruction *x, uint32_t from,
                             uint32_t to) {
   vram__optim_held *h = &r->held[x->a];
   vram__total t;
   uint32_t i;
+  if (x->b == VRAM__OPTIM_PLACED)
+    vram__optim_reduce_parts(r, from, to);
   if (!r->c->ids && !x->c && to - from > 1) {
     vram__optim_sum(r, x->b, from, to, &t);
     vram__optim_grow(r, &t);
@@ -576,6 +587,8 @@ static void vram__optim_clip_foreach(vram__optim_run *r, vram__optim_held *norms
   for (i = 0; r->c->dtensor && i < r->n; i++) /* those of other ranks count, too */
     if (vram__optim_match(r, i) && r->p[i].partial)
       vram__optim_push(r, &sums, vram__optim_size(r, i, VRAM__OPTIM_PARAM));
+  if (r->c->dtensor)
+    vram__optim_reduce_parts(r, 0, r->n);
   vram__optim_push(r, &parts, 8 * (tensors + 1));
   vram__optim_push(r, &parts, (vram__dtype_size(r->dtype) > 4 ? 8 : 4) * chunks);
   for (i = 0; i < tensors; i++)
@@ -611,6 +624,12 @@ static void vram__optim_clip_place(vram__optim_run *r, uint64_t each, vram__opti
    over the ranks (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial). */
 static void vram__optim_clip_reduce(vram__optim_run *r, vram__optim_held *rooted, uint64_t bytes) {
   vram__optim_held squares, sums;
+  vram__step *s = r->c->step;
+  if (s && s->o->parallel && r->c->sharded)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes,
+                      vram__wrapper_ranks(s->o->parallel) / s->o->parallel->copies);
+  if (s && s->o->parallel && r->c->dtensor)
+    vram__communicate(s, VRAM_COLLECTIVE_ALL_REDUCE, bytes, s->o->parallel->tp);
   vram__optim_clear(&squares);
   vram__optim_clear(&sums);
   vram__optim_push(r, &squares, bytes);

@@ -176,6 +176,7 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN void vram__backward_one(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
+VRAM__FN void vram__backward_several(vram__step *s, const vram__tensor *root, uint32_t n);
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
 
@@ -207,6 +208,7 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 static inline int vram__step_distributes(const vram__step *s) {
   return s->g->is_cut && s->nth == 1 && s->o->parallel && !s->o->parallel->meta;
 }
+VRAM__FN int vram__param_is_replicated(const vram_param *p);
 VRAM__FN uint64_t vram__distribute_whole(const vram_param *p, vram_dtype dt);
 VRAM__FN void vram__distribute_before(vram__step *s);
 VRAM__FN void vram__distribute(vram__step *s);

@@ -108,18 +108,31 @@ static void vram__training_phase(vram__step *s, const vram_node *n, vram_phase p
     vram__phase_end(s, phase);
 }
 
+/* What a backward line names; 0: refused. */
+static int vram__backward_roots(vram__step *s, const vram_node *n, vram__tensor *root) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    vram__history_refresh(s, t);
+    root[i] = *t;
+    if (!vram__is_grad_fn(vram__tensor_fn(s, *t)) &&
+        (n->nin == 1 || !(vram__tensor_fn(s, *t) & VRAM__LEAF))) {
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[i]->node,
+                        "backward of a value that needs no gradient: PyTorch stops with an error");
+      return 0;
+    }
+  }
+  return 1;
+}
+
 static void vram__backward_here(vram__step *s, const vram_node *n) {
-  vram__tensor *t = &s->variable[s->name_of[n->in[0]->index]].t;
   const uint64_t cast = vram__autocast_leave(s);
+  vram__tensor root[64];
   int scaled;
   if (cast > s->r->autocast_cache_bytes)
     s->r->autocast_cache_bytes = cast;
-  vram__history_refresh(s, t);
-  if (!vram__is_grad_fn(vram__tensor_fn(s, *t))) {
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
-                      "backward of a value that needs no gradient: PyTorch stops with an error");
+  if (!vram__backward_roots(s, n, root))
     return;
-  }
   if (s->cuts) {
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[0]->node,
                       "a chain with backward lines cannot be cut");
@@ -136,10 +149,12 @@ static void vram__backward_here(vram__step *s, const vram_node *n) {
   s->tape.retain = n->op == VRAM__OP_retained || n->op == VRAM__OP_scaled_retained;
   scaled = s->g->nscaled ? n->op >= VRAM__OP_scaled : s->scaler;
   s->node = scaled ? n->in[0]->node : NULL;
-  if (scaled)
-    vram__scaled_backward(s, *t);
+  if (scaled && n->nin == 1)
+    vram__scaled_backward(s, *root);
+  else if (scaled)
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n, "GradScaler and backward of several values");
   else
-    vram__backward(s, *t);
+    vram__backward_several(s, root, n->nin);
   s->tape.retain = 0;
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__saved_recount(s);

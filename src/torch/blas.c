@@ -20,15 +20,25 @@ static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
   return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
+/* Workspace `which` of a thread and a library, if it is not there. */
+VRAM__FN void vram__blas_workspace_stays(vram__step *s, uint32_t which) {
+  if (s->blas_workspaces >> which & 1)
+    return;
+  s->blas_workspaces |= (uint8_t)(1u << which);
+  vram__workspace_keep(s, s->device.workspace[which % VRAM__BLAS_COUNT]);
+}
+
 /* A workspace that stays: the first call of a thread allocates it. Backward runs in a thread of its
    own, with its own handles. */
 static void vram__blas_workspace_keep(vram__step *s, uint32_t library) {
   const uint32_t thread = s->phase == VRAM_PHASE_BACKWARD,
-                 bit = 1u << (thread * VRAM__BLAS_COUNT + library);
-  if (s->ideal || s->call.mute || (s->blas_workspaces & bit))
+                 which = thread * VRAM__BLAS_COUNT + library;
+  if (s->ideal || s->call.mute)
     return;
-  s->blas_workspaces |= (uint8_t)bit;
-  vram__workspace_keep(s, s->device.workspace[library]);
+  if (s->stays)
+    s->stays(s, which);
+  else
+    vram__blas_workspace_stays(s, which);
 }
 
 /* The workspace of a call. Where workspaces stay, cuBLASLt's handle is cuBLAS's, which comes with

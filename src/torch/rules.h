@@ -54,6 +54,18 @@
 #define VRAM__EMBEDDING_ALL_BITS 2097152u
 /* derivatives.yaml, mean: self.sym_numel() keeps the input */
 #define VRAM__MEAN_INPUT 4194304u
+/* distributed/pipelining/stage.py: a stage has buffers for what all microbatches receive, from the
+   first step on, and holds what it sent until its backward */
+#define VRAM__PIPE_KEEPS 8388608u
+/* the same: each of these buffers wants a gradient, and neighbours greet one another */
+#define VRAM__PIPE_WANTS 16777216u
+/* schedules.py: step() always returns outputs; _backward.py, stage_backward: inputs keep their
+   gradients */
+#define VRAM__PIPE_RETURNS 33554432u
+/* _backward.py, stage_backward_weight: sum(..) of what a function was given */
+#define VRAM__PIPE_SUMS 134217728u
+/* autocast_mode.h, AT_FORALL_FP32: rms_norm is in the list */
+#define VRAM__RMS_NORM_F32 67108864u
 
 /* How attention of ordinary ops is composed. */
 enum {

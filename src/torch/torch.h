@@ -379,6 +379,7 @@ struct vram__step {
   struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
   struct vram__pipe *pipe;     /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
+  void (*stays)(vram__step *, uint32_t); /* hears of a workspace that would stay, and sees to it */
 
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -637,6 +638,7 @@ VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
 VRAM__FN void vram__blas_workspace(vram__step *s, uint32_t library);
+VRAM__FN void vram__blas_workspace_stays(vram__step *s, uint32_t which);
 VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint32_t library);
 VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b);

@@ -55,7 +55,8 @@
 /* What versions do that others do not. */
 #define VRAM__DOES_2_2 \
     (VRAM__COLON_VIEW | VRAM__LINEAR_VIEW | VRAM__MASK_LAST | VRAM__MHA_KEEPS | \
-     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS)
+     VRAM__MHA_EIGHTS | VRAM__EMBEDDING_ALL_BITS | VRAM__PIPE_KEEPS | VRAM__PIPE_WANTS | \
+     VRAM__PIPE_RETURNS)
 #define VRAM__DOES_2_1 (VRAM__DOES_2_2 | VRAM__MASK_EXPANDED | VRAM__FLASH_1 | VRAM__MEAN_INPUT)
 #define VRAM__DOES_2_0 (VRAM__DOES_2_1 | VRAM__OPTIM_DENOM)
 #define VRAM__DOES_1_11 \
@@ -64,16 +65,21 @@
 #define VRAM__DOES_2_4 (VRAM__DOES_2_2 | VRAM__UPSAMPLE_F32)
 #define VRAM__DOES_2_5 (VRAM__DOES_2_4 | VRAM__ADAFACTOR)
 #define VRAM__DOES_2_8 (VRAM__DOES_2_5 | VRAM__CUDNN_9_8)
+#define VRAM__DOES_2_9 \
+    ((VRAM__DOES_2_8 & ~(uint32_t)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON | \
+     VRAM__CONV3D_HALF_SLOW | VRAM__PIPE_SUMS)
 #define VRAM__DOES_2_10 \
-    ((VRAM__DOES_2_8 & ~(uint32_t)VRAM__COLON_VIEW) | VRAM__RMS_NORM_FUSED | VRAM__MUON)
-#define VRAM__DOES_2_9 (VRAM__DOES_2_10 | VRAM__CONV3D_HALF_SLOW)
+    (VRAM__DOES_2_9 & ~(uint32_t)(VRAM__CONV3D_HALF_SLOW | VRAM__PIPE_RETURNS))
 #define VRAM__DOES_2_11 \
     (VRAM__DOES_2_10 | VRAM__EMBEDDING_FUSED | VRAM__RNN_BF16 | VRAM__CAST_GRAD | \
      VRAM__COSINE_EPS)
-#define VRAM__DOES_2_12 (VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS))
+#define VRAM__DOES_2_12 \
+    ((VRAM__DOES_2_11 & ~(uint32_t)(VRAM__MHA_KEEPS | VRAM__MHA_EIGHTS | VRAM__PIPE_WANTS | \
+                                    VRAM__PIPE_SUMS)) | \
+     VRAM__RMS_NORM_F32)
 #define VRAM__DOES_2_13 (VRAM__DOES_2_12 & ~(uint32_t)VRAM__EMBEDDING_ALL_BITS)
 #define VRAM__DOES_2_14 ((VRAM__DOES_2_13 & ~(uint32_t)VRAM__MASK_LAST) | VRAM__CUDNN_PAIRS)
-#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)VRAM__LINEAR_VIEW)
+#define VRAM__DOES_2_15 (VRAM__DOES_2_14 & ~(uint32_t)(VRAM__LINEAR_VIEW | VRAM__PIPE_KEEPS))
 
 /* A row holds from its version up to the next row's. Measured with the wheels on PyPI, of the CUDA
    that is named. */
@@ -133,7 +139,8 @@ static const vram__rules vram__rules_rows[] = {
      {8519680, 33554432, 1048576, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 0},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
     /* cuDNN's attention: dropout of a multiple of one sixteenth; cuBLASLt takes cuBLAS's workspace;
-       MultiheadAttention lets go of query, key and value */
+       MultiheadAttention lets go of query, key and value; rms_norm in fp32 under autocast; a stage of
+       a pipeline adds up nothing before the weight part */
     {VRAM_RULES_TORCH_2_12, VRAM__DOES_2_12, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 0, 1, 1, 0, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_0, VRAM__RULES_REST},
@@ -146,7 +153,7 @@ static const vram__rules vram__rules_rows[] = {
     {VRAM_RULES_TORCH_2_14, VRAM__DOES_2_14, "13.0", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 0, 1, 1}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST},
-    /* workspaces go with the call; linear's result is no view */
+    /* workspaces go with the call; linear's result is no view; buffers of pipelines for each receive */
     {VRAM_RULES_TORCH_2_15, VRAM__DOES_2_15, "13.2", "0.50.2", VRAM__RULES_RECURRENT,
      {8519680, 33554432, 1048576, 0, 0}, {1, 1, 1, 1, 1, VRAM__MATH_SAFE}, {256, 128, 16},
      VRAM__RULES_CUB_13_2, VRAM__RULES_REST}};
