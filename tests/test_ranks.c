@@ -183,6 +183,19 @@ static void step_alone(const vram_graph *g, const vram_step_options *o, vram_rep
   free(scratch);
 }
 
+/* With less scratch than that the step says so; in `parts` parts. */
+static void too_little_scratch(const vram_graph *g, const vram_step_options *o, uint64_t needed,
+                               uint64_t parts) {
+  vram_report r;
+  uint64_t i;
+  for (i = 0; i < parts; i++) {
+    const uint64_t bytes = needed / parts * i + i % 8;
+    void *scratch = malloc((size_t)bytes + 1);
+    CHECK(scratch && vram_step(g, o, scratch, bytes, &r, NULL) == VRAM_ERR_MEMORY);
+    free(scratch);
+  }
+}
+
 /* The same options with and without layers_once; 1: the same report, in less memory. */
 static int once_is_the_same(const vram_graph *g, vram_step_options *o) {
   vram_report r[2];
@@ -194,6 +207,7 @@ static int once_is_the_same(const vram_graph *g, vram_step_options *o) {
     o->layers_once = i;
     step_alone(g, o, r + i, node[i]);
     used[i] = r[i].scratch_used;
+    too_little_scratch(g, o, used[i], 7);
     r[i].scratch_used = 0;
   }
   CHECK(!strcmp(node[0], node[1]));

@@ -55,10 +55,12 @@ static void vram__captured_leave(vram__step *s) {
 static void vram__micro_batch_end(vram__step *s, vram__tensor *loss) {
   const vram_node *n;
   uint32_t i;
+  if (s->failed)
+    return;
   if (s->leaf.nmade)
     vram__leaves_settle(s);
   vram__captured_leave(s);
-  if (!s->g->nkept || s->failed)
+  if (!s->g->nkept)
     return;
   for (n = s->train ? NULL : s->g->first; n; n = n->next)
     for (i = 0; i < n->nout; i++)
