@@ -149,6 +149,10 @@ static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
   to->dtype = t->said->dtype;
   to->ndim = t->said->ndim;
   to->scales = t->said->scales;
+  to->has_zero_point = t->said->has_zero_point;
+  to->scale_offset = t->said->scale_offset;
+  to->zero_point_offset = t->said->zero_point_offset;
+  to->number = t->said->number;
   to->numel = 1;
   for (i = 0; i < to->ndim; i++) {
     to->size[i] = t->said->size[i] < 0 ? 0 : t->said->size[i];
@@ -172,11 +176,12 @@ static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
   vram__tflite_ints(m, data, to);
 }
 
-/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2), is_variable 5. */
+/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2, zero_point 3), is_variable 5.
+ */
 static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__tflite_tensor *const t = m->tensor + i;
   vram__flat_at at, quantized;
-  vram__flat_list data, scales;
+  vram__flat_list data, scales, zeros;
   uint32_t buffer;
   if (!vram__flat_element(&m->b, &m->tensors, i, &at))
     return;
@@ -192,9 +197,14 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
   vram__tflite_shape(m, &at, t, t->said);
-  if (vram__flat_inner(&m->b, &at, 4, &quantized) &&
-      vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
-    t->said->scales = (uint32_t)scales.count;
+  if (vram__flat_inner(&m->b, &at, 4, &quantized)) {
+    if (vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
+      t->said->scales = (uint32_t)scales.count;
+    t->said->scale_offset = scales.count ? scales.offset : 0;
+    t->said->has_zero_point =
+        vram__flat_vector(&m->b, &quantized, 3, 8, &zeros) && zeros.count != 0;
+    t->said->zero_point_offset = zeros.count ? zeros.offset : 0;
+  }
   buffer = (uint32_t)vram__flat_number(&m->b, &at, 2, 4, 0);
   vram__tflite_buffer(m, buffer, t, at.offset, &data);
   t->is_constant = data.count != 0;
@@ -266,6 +276,7 @@ static vram_file_name *vram__tflite_names(vram__tflite *m, const vram__flat_at *
       vram__reader_fail(m->b.r, VRAM_ERR_VALUE, v.offset + 4 * i, "no tensor of the graph: ");
       vram__error_integer(m->b.r->error, "", k);
     } else if (k >= 0) {
+      n->number = (uint64_t)k;
       n->name = m->tensor[k].name;
       n->len = m->tensor[k].len;
     }
