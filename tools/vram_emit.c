@@ -29,7 +29,7 @@ cmd_text help_emit = {
     "                        What is read and written most lies in the fastest\n"
     "output\n"
     "  -o FILE               the header (default: standard output)\n"
-    "  --weights FILE        of a .tflite file a second header: its constants as arrays,\n"
+    "  --weights FILE        of a .tflite file a second header: constants as arrays,\n"
     "                        with multipliers, shifts and zero points\n"
     "\n"
     "A convolution or linear without bias that a batch norm is folded into gets one,\n"
@@ -234,7 +234,7 @@ static uint64_t emit_arena_bytes(const emit_job *e, const vram_net *net) {
  */
 static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
   if (e->banks.o.nbank > 1)
-    emit_upper(e->banks.name[bank], to);
+    memcpy(to, "BANK_", sizeof "BANK_"), emit_upper(e->banks.name[bank], to + 5);
   else
     strcpy(to, "ARENA");
   return to;
@@ -242,7 +242,7 @@ static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
 
 static void emit_arena_asserts(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
   uint32_t i, k;
-  char name[128], other[128], memory[16];
+  char name[128], other[128], memory[24];
   fprintf(
       f,
       "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
@@ -272,7 +272,7 @@ static void emit_arena_asserts(FILE *f, const emit_job *e, const vram_net *net, 
 
 static void emit_numbers(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
   uint32_t i;
-  char name[128], maker[128], memory[16];
+  char name[128], maker[128], memory[24];
 #define NUMBER(what, v) fprintf(f, "#define %s_" what " %" PRIu64 "ULL\n", upper, v)
   fprintf(f,
           "/* Of the whole network, in bytes: WEIGHT: the sum of the arrays, FLASH: each rounded\n"

@@ -78,7 +78,7 @@ static void put_element(FILE *f, vram_dtype d, const uint8_t *b, uint32_t bytes)
 
 static void put_begin(weights_job *w, const char *type, const char *name, const char *what,
                       uint64_t count, uint64_t bytes) {
-  fprintf(w->to, "static const %s %s_%s_%s[%" PRIu64 "] = {", type, w->net->name, name, what,
+  fprintf(w->to, "static const %s %s_%s_%s[%" PRIu64 "] = {", type, w->net->name, what, name,
           count);
   w->bytes += bytes;
 }
@@ -177,7 +177,7 @@ static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_n
   if (!x.is_known || !y.is_known || !t->scales || !t->scale_offset)
     return 1;
   fprintf(w->to,
-          "enum { %s_%s_input_zero_point = %" PRId64 ", %s_%s_output_zero_point = %" PRId64 " };\n",
+          "enum { %s_input_zero_point_%s = %" PRId64 ", %s_output_zero_point_%s = %" PRId64 " };\n",
           w->net->name, name, x.zero_point, w->net->name, name, y.zero_point);
   for (pass = 0; pass < 2; pass++) {
     put_begin(w, "int32_t", name, pass ? "shift" : "multiplier", t->scales,

@@ -117,13 +117,16 @@ static int vram__spill_plan(vram__spill *s, vram_arena *a, vram_error *err) {
     s->from[n++] = i;
   }
   vram__memory_zero(a, sizeof *a);
+  a->proven = !n;
   o.nbank = 1;
-  o.capacity[0] = s->capacity;
+  o.capacity[0] = s->is_last ? s->capacity : 0;
   if (!s->is_last) { /* one that fits will do */
     o.enough_bytes = s->capacity;
     o.nodes = VRAM__SPILL_NODES;
   }
-  return !n || !vram_arena_plan(s->some, n, &o, s->plan, s->plan_bytes, a, err);
+  if (n && vram_arena_plan(s->some, n, &o, s->plan, s->plan_bytes, a, err))
+    return 0;
+  return s->is_last || a->height_bytes <= s->capacity;
 }
 
 static void vram__spill_leaf(vram__spill *s) {
@@ -276,8 +279,9 @@ VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, 
     s.is_last = is_all;
     vram__spill_candidates(&s, bank);
     if (is_all) {
-      for (i = 0; i < n; i++)
-        s.is_in[i] = s.bank[i] == VRAM_ARENA_BANKS;
+      vram__memory_zero(s.is_in, n);
+      for (i = 0; i < s.count; i++)
+        s.is_in[s.order[i]] = 1;
       if (!vram__spill_plan(&s, &a, err))
         return err && err->code ? err->code : VRAM_ERR_LIMIT;
       for (i = 0; i < n; i++)

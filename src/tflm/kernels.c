@@ -105,7 +105,8 @@ static const vram__tflm_kernel vram__tflm_kernels[] = {
     VRAM__KERNEL(TANH, None, PLAIN, 16, 16, 16, 16, "00a"),
     VRAM__KERNEL(TRANSPOSE, None, PLAIN, 0, 0, 0, 0, "01a"),
     VRAM__KERNEL(TRANSPOSE_CONV, TransposeConv, DECONV, 72, 72, 80, 88, "a21!(213a"),
-    VRAM__KERNEL(UNIDIRECTIONAL_SEQUENCE_LSTM, UnidirectionalSequenceLSTM, LSTM, 688, 688, 688, 688, "*a!"),
+    VRAM__KERNEL(UNIDIRECTIONAL_SEQUENCE_LSTM, UnidirectionalSequenceLSTM,
+                 LSTM, 688, 688, 688, 688, "*a!"),
     VRAM__KERNEL(UNPACK, Unpack, PLAIN, 0, 0, 0, 0, ""),
     VRAM__KERNEL(ZEROS_LIKE, None, PLAIN, 0, 0, 0, 0, "0a"),
 };

@@ -60,12 +60,13 @@ static void vram__tflm_most(uint64_t *to, uint64_t n) {
     *to = n;
 }
 
-/* AllocatePersistentBuffer: from the end of the arena down. */
+/* AllocatePersistentBuffer: from the end of the arena down. It looks at the head only, and would
+   write over what lies behind it and is still read. */
 static void vram__tflm_keep(vram__tflm_run *r, uint64_t bytes, uint64_t align, uint64_t *part) {
   const uint64_t before = r->tail;
   r->tail = vram__tflm_up(r->tail + bytes, align);
   *part += r->tail - before;
-  vram__tflm_most(&r->least, r->head + r->tail);
+  vram__tflm_most(&r->least, r->temp + r->tail);
 }
 
 /* AllocateTemp: behind the head, until the operator is prepared. */
