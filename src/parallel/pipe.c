@@ -88,7 +88,7 @@ static void vram__pipe_buffers_move(vram__pipe_run *r, uint32_t mb, int put) {
     for (i = 0; i < n; i++, to++) {
       uint32_t *slot = i < nin       ? m->in + i
                        : i < 2 * nin ? m->held + i - nin
-                                     : m->gout + i - 2 * nin;
+                                     : m->gout + i - (size_t)2 * nin;
       if (put)
         to->slot = *slot;
       else
