@@ -431,7 +431,8 @@ static vram_result vram__pipe_known(vram__pipe *p, const vram_graph **g, const v
   if (p->whole != *g || p->ranks != o->parallel->pp ||
       p->microbatches != o->parallel->microbatches ||
       p->rank != vram_parallel_place_of(o->parallel).pp ||
-      p->wrapped != vram__pipe_wrapped(o->parallel)) {
+      p->wrapped != vram__pipe_wrapped(o->parallel) || p->checkpoint != o->checkpoint ||
+      p->ncheckpoint != o->ncheckpoint) {
     s->problem = "stage_known: another stage was played in this scratch";
     return VRAM_ERR_VALUE;
   }
@@ -465,6 +466,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->checkpoint = o->checkpoint;
+  p->ncheckpoint = o->ncheckpoint;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->wrapped = vram__pipe_wrapped(o->parallel);
@@ -482,8 +485,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     return r;
   n = p->cap / 2; /* the other half for steps that nobody sees */
   p->cap -= n;
-  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
-      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) ||
+      !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
     return vram__pipe_problem(p, s);
   p->cap += n;
   if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
