@@ -176,6 +176,47 @@ static void test_live(void) {
 /* What each schedule's class makes of a rank's actions: pipeline_order_with_comms of
    PyTorch 2.15.0, with fully_shard, else without UNSHARD, RESHARD, REDUCE_GRAD and
    WAIT_REDUCE_GRAD. */
+/* What libraries have in the stages, a microbatch each time, is what they have on one device. */
+static void test_libraries_of_stages(void) {
+  static const char text[] = "input x f32 [2,3,32,32]\ninput t i64 [2]\n"
+                             "conv2d layers.0.conv x out_channels=32 kernel_size=3\n"
+                             "conv2d layers.1.conv layers.0.conv out_channels=8 kernel_size=5\n"
+                             "flatten flat layers.1.conv start_dim=1\n"
+                             "linear head flat out_features=10\n"
+                             "cross_entropy loss head t\n";
+  vram_step_options o = VRAM_ZERO_INIT;
+  vram_report r[3];
+  vram_graph g;
+  vram_error e;
+  uint32_t i;
+  const uint64_t n = vram_graph_parse_bytes(text, sizeof text - 1, NULL, 0);
+  void *memory = malloc((size_t)n);
+  vram_graph_init(&g, memory, n);
+  EQUAL(vram_graph_parse(&g, text, sizeof text - 1, NULL, 0, &e), VRAM_OK);
+  o.train = 1;
+  for (i = 0; i < 3; i++) {
+    vram_parallel p = parsed("pp=2,microbatches=2");
+    uint64_t bytes;
+    void *scratch;
+    p.rank = i - 1;
+    o.parallel = i ? &p : NULL;
+    bytes = vram_step_bytes(&g, &o);
+    scratch = malloc((size_t)bytes);
+    EQUAL(vram_step(&g, &o, scratch, bytes, r + i, &e), VRAM_OK);
+    CHECK(!i || r[i].peak_allocated_bytes.upper >=
+                    r[i].peak_allocated_bytes.lower + r[i].cudnn_bytes.upper);
+    free(scratch);
+  }
+  CHECK(r[0].runs_cudnn && r[1].runs_cudnn && r[2].runs_cudnn);
+  EQUAL(r[1].workspace_bytes, 0); /* convolutions alone */
+  EQUAL(r[2].workspace_bytes, r[0].workspace_bytes);
+  CHECK(r[0].workspace_bytes && r[0].cudnn_bytes.upper > r[0].cudnn_bytes.expected);
+  EQUAL(r[1].cudnn_bytes.upper > r[2].cudnn_bytes.upper ? r[1].cudnn_bytes.upper
+                                                        : r[2].cudnn_bytes.upper,
+        r[0].cudnn_bytes.upper);
+  free(memory);
+}
+
 static void test_orders(void) {
   static const struct {
     const char *spec;
@@ -567,5 +608,6 @@ int main(void) {
   test_places();
   test_wrong();
   test_live();
+  test_libraries_of_stages();
   return test_done("test_parallel");
 }

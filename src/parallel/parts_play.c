@@ -275,6 +275,9 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
       return 0;
   }
   p->saved = report.saved_bytes;
+  p->workspace = report.workspace_bytes;
+  p->cudnn = report.cudnn_bytes.upper;
+  p->runs_cudnn = report.runs_cudnn;
   p->autocast = vram__autocast_leave(&y.t);
   return 1;
 }

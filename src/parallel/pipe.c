@@ -88,7 +88,7 @@ static void vram__pipe_buffers_move(vram__pipe_run *r, uint32_t mb, int put) {
     for (i = 0; i < n; i++, to++) {
       uint32_t *slot = i < nin       ? m->in + i
                        : i < 2 * nin ? m->held + i - nin
-                                     : m->gout + i - 2 * nin;
+                                     : m->gout + i - (size_t)2 * nin;
       if (put)
         to->slot = *slot;
       else
@@ -171,7 +171,7 @@ static void vram__pipe_connect(vram__pipe_run *r) {
     vram__pipe_buffers_make(r);
   for (i = p->local; i-- && p->does & VRAM__PIPE_WANTS;) { /* of a list from its end */
     const uint32_t last = !p->stage[i].is_first;
-    vram__slots_release(r->s, token + 2 * i + last, 1);
+    vram__slots_release(r->s, token + (size_t)2 * i + last, 1);
     vram__slots_release(r->s, token + (size_t)2 * i + !last, 1);
   }
 }
@@ -251,6 +251,20 @@ static void vram__pipe_communicate(vram__step *s) {
   }
 }
 
+/* What the parts have found, each played once, for the step. */
+static void vram__pipe_report(vram__step *s, const vram__pipe *p) {
+  vram_report *const r = s->r;
+  r->saved_bytes = p->saved;
+  r->autocast_cache_bytes = p->autocast;
+  if (r->workspace_bytes < p->workspace)
+    r->workspace_bytes = p->workspace;
+  r->runs_cudnn |= p->runs_cudnn;
+  if (r->cudnn_bytes.upper < p->cudnn)
+    r->cudnn_bytes.upper = p->cudnn;
+  /* at the peak cuDNN may have the most that it has in any part */
+  s->count.peak_upper = vram__sum_or_overflow(s->count.peak_upper, p->cudnn);
+}
+
 /* Forward and backward of all microbatches. */
 VRAM__FN void vram__pipe_play(vram__step *s) {
   vram__pipe *const p = s->pipe;
@@ -298,8 +312,7 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
     vram__pipe_buffers_move(&r, k, 1);
   for (i = 0; p->blocks && r.chunk && i < (uint64_t)p->microbatches * vram__pipe_kept(p); i++)
     p->blocks[i] = r.chunk[i] ? vram__slot_at(s, r.chunk[i])->block : 0;
-  s->r->saved_bytes = p->saved;
-  s->r->autocast_cache_bytes = p->autocast;
+  vram__pipe_report(s, p);
   if (s->used > s->most_used)
     s->most_used = s->used;
   s->used = used;

@@ -107,6 +107,8 @@ typedef struct vram__pipe {
   uint32_t ndata;            /* inputs of the model that some local stage uses: the first ones */
   uint64_t target;           /* bytes of the batch's target where the loss is in the model */
   uint64_t saved, autocast;  /* bytes: of a microbatch on all local stages */
+  uint64_t workspace, cudnn; /* the largest; of cuDNN, whose choice is not known: at most */
+  int runs_cudnn;
   uint32_t *chunk, *blocks;  /* slots and blocks of outputs that the schedule keeps */
   uint32_t does;             /* VRAM__PIPE_... of the rules */
   vram__pipe_buffer *buffer; /* by microbatch and stage: inputs, their gradients, those of outputs;
