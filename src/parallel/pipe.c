@@ -445,7 +445,8 @@ static vram_result vram__pipe_known(vram__pipe *p, const vram_graph *g, const vr
   if (!p->played || p->whole != g || p->ranks != of->pp || p->microbatches != of->microbatches ||
       p->schedule != (uint32_t)of->schedule || p->local != vram_pipeline_stages(of) ||
       p->tp != of->tp || p->rank != vram_parallel_place_of(of).pp ||
-      p->wrapped != vram__pipe_wrapped(of)) {
+      p->wrapped != vram__pipe_wrapped(of) || p->checkpoint != o->checkpoint ||
+      p->ncheckpoint != o->ncheckpoint) {
     s->problem = "stage_known: another stage was played in this scratch";
     return VRAM_ERR_VALUE;
   }
@@ -482,6 +483,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->checkpoint = o->checkpoint;
+  p->ncheckpoint = o->ncheckpoint;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->wrapped = vram__pipe_wrapped(o->parallel);
@@ -501,8 +504,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     return r;
   n = p->cap / 2; /* the other half for steps that nobody sees */
   p->cap -= n;
-  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
-      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) ||
+      !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
     return vram__pipe_problem(p, s);
   p->cap += n;
   if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
