@@ -147,7 +147,24 @@ for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
   ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
 done
 if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "no plan of a pipeline"; then ok; else bad "a plan of a pipeline"; fi
-if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
+if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -qF "to choose from: no '--moves'"; then ok; else bad "moves of many devices"; fi
+# of unequal ranks it is the greatest: here that of rank 0, where without a plan rank 2 is the fullest
+llama8="tests/golden/parallel/llama8.vram --batch 4"
+smallest=$(./vram plan $llama8 --parallel zero1=3 --budget 1KiB --json | number smallest_budget_bytes)
+./vram plan $llama8 --parallel zero1=3 --budget "${smallest:-1}" >build/part/parallel.out && ok || bad "vram plan zero1=3: its smallest budget $smallest"
+refuse_plan() { # refuse_plan MESSAGE OPTIONS...
+  message=$1
+  shift
+  ./vram plan $tiny4 "$@" >build/part/parallel.out 2>&1
+  [ $? = 2 ] && [ "$(cat build/part/parallel.out)" = "vram: $message" ] && ok || bad "vram plan $*: $(head -1 build/part/parallel.out)"
+}
+refuse_plan "no devices for '--deepspeed' (expected --devices N)" --deepspeed $config --budget 4GiB
+refuse_plan "--deepspeed excludes '--parallel'" --deepspeed $config --devices 4 --parallel ds3=4 --budget 4GiB
+refuse_plan "no budget for '--deepspeed' (expected --budget SIZE or --gpu NAME)" --deepspeed $config --devices 4
+refuse_plan "no budget for '--parallel' (expected --budget SIZE or --gpu NAME)" --parallel ddp=2
+for option in "--planner sqrt" "--slots 3" "--align 512"; do
+  refuse_plan "--parallel has calls of torch.utils.checkpoint to choose from: no '${option% *}'" --parallel ddp=2 --budget 4GiB $option
+done
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3

@@ -757,6 +757,9 @@ static void no_memory(void) {
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",
                                      "estimate tests/golden/gguf/split-00001-of-00002.gguf",
+                                     "estimate - --train sgd --parallel ddp=2 --rank all --html "
+                                     "/dev/null",
+                                     "plan - --train sgd --parallel ddp=2 --budget 1GiB",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",
                                      "emit - -o build/memory.h",
@@ -773,6 +776,7 @@ static void no_memory(void) {
       alloc_left = k;
       snprintf(test_where, sizeof test_where, "vram %s, allocation %ld fails", rows[i], k);
       status = command(rows[i], small, sizeof small - 1);
+      CHECK(status == OTHER || alloc_left >= 0); /* nothing has failed unseen */
       alloc_left = -1;
       EQUAL(alloc_live, live);
       CHECK(status == OTHER || status == FITS || status == TOO_LARGE);
