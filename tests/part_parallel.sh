@@ -193,6 +193,43 @@ sys.exit(0 if len(lines) > 7 else f"{len(lines)} lines")
 EOF
 python3 build/part/auto.py tests/golden/parallel/moe1.vram 2 && ok || bad "another step than estimate plays"
 python3 build/part/auto.py tests/golden/parallel/odd4.vram 4 fsdp2 tp=2,sp && ok || bad "another step than estimate plays"
+# --top decides what is played, not what fits, nor what is marked of it; each combination that is refused has a reason
+cat >build/part/auto_top.py <<'EOF'
+import json, subprocess, sys
+devices, budget, unplayed = sys.argv[1:]
+auto = ["--parallel", "auto", "--devices", devices, "--global-batch", "8", "--budget", budget, "--json", "--top"]
+words = ["./vram", "fit", "tests/golden/parallel/resnet50.vram", "--train", "adamw", *auto]
+every, some = (json.loads(subprocess.run([*words, top], stdout=subprocess.PIPE).stdout) for top in ("all", "1000"))
+name = lambda x: (x["parallel"], x["batch"], x["checkpoint_layers"], x["pareto"])
+fit = [sorted(name(x) for x in of["lines"] if x["fits"]) for of in (every, some)]
+if every["not_played"] or bool(some["not_played"]) != (unplayed == "1"):
+    sys.exit(f"{some['not_played']} combinations not played")
+if sum(x["combinations"] for x in some["reasons"]) != some["refused"]:
+    sys.exit("reasons of others than are refused")
+sys.exit(0 if fit[0] and fit[0] == fit[1] else "other lines fit or are marked")
+EOF
+for words in "8 2289532929 1" "4 2297921537 0"; do
+  python3 build/part/auto_top.py $words && ok || bad "--top all and --top 1000: $words"
+done
+auto() { # auto OPTIONS...: fit --parallel auto as JSON
+  ./vram fit "$@" --train adamw --gpu rtx4060 --json --top all >build/part/auto.json 2>build/part/auto.out
+}
+printf 'dim N=1\ninput x f32 [N,64]\nlinear a x out_features=64\nlinear b a out_features=64\n' >build/part/auto.vram
+auto build/part/auto.vram --parallel auto --devices 2 --global-batch 6 # of 2 there is no combination
+grep -q '"batch":3,' build/part/auto.json && ok || bad "a micro-batch behind one that the ranks do not divide is not tried"
+auto build/part/auto.vram --parallel auto --devices 1 --global-batch 4294967296
+if grep -q 'more than 1000000 micro-batches' build/part/auto.json && ! grep -q '"micro_batches":0\|nan' build/part/auto.json; then ok; else bad "more micro-batches than 32 bits have"; fi
+auto mlp --parallel auto --devices 4 --global-batch 12
+[ "$(grep -o 'a sequence that the ranks do not divide' build/part/auto.json | wc -l)" = 1 ] && ok || bad "a reason with other numbers is another one"
+auto tests/golden/parallel/llama8.vram --parallel 'auto,units=layers\.[01]' --devices 2 --global-batch 2 # 2 of 8 layers run again, or all
+python3 - <<'EOF' && ok || bad "other layers run again than those that are checkpointed"
+import json, sys
+lines = json.load(open("build/part/auto.json"))["lines"]
+again = {x["parallel"]: x["recomputed_flops"] for x in lines if x["checkpoint_layers"] and x["cp"] * x["tp"] == 1}
+sys.exit(again["ddp=2"] != 4 * again[r"fsdp2=2,units=layers\.[01]"])
+EOF
+(ulimit -v 200000 && auto tests/golden/parallel/tiny.vram --parallel auto --devices 2 --global-batch 131072)
+grep -q 'takes more memory than this machine gives' build/part/auto.json && ok || bad "a combination that cannot be played ends the search: $(cat build/part/auto.out)"
 if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
   bad "options of any length"; else
   [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
