@@ -114,9 +114,14 @@ typedef struct vram__pipe {
   uint64_t each;
   uint64_t late; /* blocks that were sent in this step, or the last one */
   const char *problem;
+  vram_words found; /* what it is about */
   vram_result failed;
   uint8_t differ; /* microbatches that were taken for alike are not: each is played */
 } vram__pipe;
+
+static inline int vram__pipe_returns(const vram__pipe *p) {
+  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
+}
 
 /* stage.c */
 VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
