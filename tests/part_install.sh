@@ -222,7 +222,8 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : arena convert diff emit estimate fit list plan replay run watch
+vram : arena convert diff emit estimate fit help list plan replay run watch
+vram help p: parallel plan
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit

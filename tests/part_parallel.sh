@@ -33,7 +33,11 @@ for rank in 0 1; do # every rank refuses what one does
   refuse_parallel "step() returns outputs up to PyTorch 2.9: of a loss in the model" $stages --parallel pp=2 --rules torch-2.9 --rank $rank
   refuse_parallel "what was saved stays with the outputs" $stages --rank $((2 * rank)) --parallel pp=2,schedule=ZBVZeroBubble,return_outputs=1,loss_fn=loss_fn.flatten+tp=2
 done
-refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
+refuse_parallel "checkpointed nodes with a schedule that splits backward are not played" $stages --parallel pp=2,schedule=ZBVZeroBubble --checkpoint layers
+refuse_parallel "autocast around a pipeline with checkpointed nodes is not played" $stages --parallel pp=2 --checkpoint layers --amp bf16
+refuse_parallel "reentrant checkpoints in a pipeline are not played" $stages --parallel pp=2 --checkpoint layers --reentrant
+refuse_parallel "checkpoint_sequential of a model that is cut into stages" $stages --parallel pp=2 --checkpoint 2
+refuse_parallel "a checkpointed part that goes over the edge of a stage is not played" $stages --parallel pp=2 --checkpoint-nodes layers.1.add_1..layers.2.add
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
 refuse_parallel "a schedule that splits backward loses gradients of units" $stages --parallel pp=2,schedule=ZBVZeroBubble+fsdp2=2
 refuse_parallel "pp with ddp is played without find_unused_parameters and static_graph" $stages --parallel pp=2+ddp=2,static_graph=1
@@ -157,7 +161,7 @@ for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
 done
 # twelve layers; names with a number that are of no module are no units to checkpoint
 ./vram plan gpt2 --train adamw --parallel fsdp2=4 --budget 8GiB | grep -q " calls of checkpoint() on 12 units" && ok || bad "units without parameters and operations"
-if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "checkpointed nodes in a pipeline are not played"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "no plan of a pipeline"; then ok; else bad "a plan of a pipeline"; fi
 if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
@@ -187,6 +191,43 @@ sys.exit(0 if len(lines) > 7 else f"{len(lines)} lines")
 EOF
 python3 build/part/auto.py tests/golden/parallel/moe1.vram 2 && ok || bad "another step than estimate plays"
 python3 build/part/auto.py tests/golden/parallel/odd4.vram 4 fsdp2 tp=2,sp && ok || bad "another step than estimate plays"
+# --top decides what is played, not what fits, nor what is marked of it; each combination that is refused has a reason
+cat >build/part/auto_top.py <<'EOF'
+import json, subprocess, sys
+devices, budget, unplayed = sys.argv[1:]
+auto = ["--parallel", "auto", "--devices", devices, "--global-batch", "8", "--budget", budget, "--json", "--top"]
+words = ["./vram", "fit", "tests/golden/parallel/resnet50.vram", "--train", "adamw", *auto]
+every, some = (json.loads(subprocess.run([*words, top], stdout=subprocess.PIPE).stdout) for top in ("all", "1000"))
+name = lambda x: (x["parallel"], x["batch"], x["checkpoint_layers"], x["pareto"])
+fit = [sorted(name(x) for x in of["lines"] if x["fits"]) for of in (every, some)]
+if every["not_played"] or bool(some["not_played"]) != (unplayed == "1"):
+    sys.exit(f"{some['not_played']} combinations not played")
+if sum(x["combinations"] for x in some["reasons"]) != some["refused"]:
+    sys.exit("reasons of others than are refused")
+sys.exit(0 if fit[0] and fit[0] == fit[1] else "other lines fit or are marked")
+EOF
+for words in "8 2289532929 1" "4 2297921537 0"; do
+  python3 build/part/auto_top.py $words && ok || bad "--top all and --top 1000: $words"
+done
+auto() { # auto OPTIONS...: fit --parallel auto as JSON
+  ./vram fit "$@" --train adamw --gpu rtx4060 --json --top all >build/part/auto.json 2>build/part/auto.out
+}
+printf 'dim N=1\ninput x f32 [N,64]\nlinear a x out_features=64\nlinear b a out_features=64\n' >build/part/auto.vram
+auto build/part/auto.vram --parallel auto --devices 2 --global-batch 6 # of 2 there is no combination
+grep -q '"batch":3,' build/part/auto.json && ok || bad "a micro-batch behind one that the ranks do not divide is not tried"
+auto build/part/auto.vram --parallel auto --devices 1 --global-batch 4294967296
+if grep -q 'more than 1000000 micro-batches' build/part/auto.json && ! grep -q '"micro_batches":0\|nan' build/part/auto.json; then ok; else bad "more micro-batches than 32 bits have"; fi
+auto mlp --parallel auto --devices 4 --global-batch 12
+[ "$(grep -o 'a sequence that the ranks do not divide' build/part/auto.json | wc -l)" = 1 ] && ok || bad "a reason with other numbers is another one"
+auto tests/golden/parallel/llama8.vram --parallel 'auto,units=layers\.[01]' --devices 2 --global-batch 2 # 2 of 8 layers run again, or all
+python3 - <<'EOF' && ok || bad "other layers run again than those that are checkpointed"
+import json, sys
+lines = json.load(open("build/part/auto.json"))["lines"]
+again = {x["parallel"]: x["recomputed_flops"] for x in lines if x["checkpoint_layers"] and x["cp"] * x["tp"] == 1}
+sys.exit(again["ddp=2"] != 4 * again[r"fsdp2=2,units=layers\.[01]"])
+EOF
+(ulimit -v 200000 && auto tests/golden/parallel/tiny.vram --parallel auto --devices 2 --global-batch 131072)
+grep -q 'takes more memory than this machine gives' build/part/auto.json && ok || bad "a combination that cannot be played ends the search: $(cat build/part/auto.out)"
 if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
   bad "options of any length"; else
   [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"

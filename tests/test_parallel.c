@@ -121,6 +121,7 @@ static void test_wrong(void) {
       {"tp=2+tp=2", VRAM_ERR_VALUE, 6, "a strategy twice 'tp'"},
       {"tp=2,sp", VRAM_ERR_SYNTAX, 6, "an option without a value: 'sp' (expected NAME=VALUE)"},
       {"tp=2,sp=2", VRAM_ERR_VALUE, 9, "sp '2' (expected 0 or 1)"},
+      {"pp=2,units=a+fsdp2=2,units=b,mp=bf16,mp=f16", VRAM_ERR_VALUE, 38, "an option twice: 'mp'"},
       {"ddp=2,hook=i8", VRAM_ERR_VALUE, 12, "hook 'i8' (expected bf16, fp16 or f32)"},
       {"ddp=2,sp=1", VRAM_ERR_NAME, 7, "no option of this strategy: 'sp': the nearest is hook"},
       {"ds1=2,reduce_bucket_size=99999999999999999999", VRAM_ERR_VALUE, 26,

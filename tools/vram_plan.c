@@ -837,8 +837,8 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
   if (p->j.parallel.pp > 1)
-    return cmd_bad("checkpointed nodes in a pipeline are not played, so no plan is:", p->j.spec,
-                   NULL);
+    return cmd_bad("there is no plan of a pipeline (vram estimate --checkpoint layers plays it):",
+                   p->j.spec, NULL);
   p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
   if (p->j.spec && (p->moves || p->j.table || p->j.csv || p->j.svg))
     return cmd_bad("--parallel has calls of torch.utils.checkpoint, no moves: no",

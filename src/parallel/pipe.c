@@ -436,15 +436,20 @@ static uint32_t vram__pipe_wrapped(const vram_parallel *p) {
 
 /* The stage that was played in this scratch is another one's, too, whose wrapper has other ranks.
  */
-static vram_result vram__pipe_known(vram__pipe *p, const vram_graph **g, const vram_step_options *o,
-                                    vram__step *s) {
-  if (p->whole != *g || p->ranks != o->parallel->pp ||
-      p->microbatches != o->parallel->microbatches ||
-      p->rank != vram_parallel_place_of(o->parallel).pp ||
-      p->wrapped != vram__pipe_wrapped(o->parallel)) {
+static vram_result vram__pipe_known(vram__pipe *p, const vram_graph *g, const vram_step_options *o,
+                                    uint64_t bytes, vram__step *s) {
+  const vram_parallel *const of = o->parallel;
+  if (!p->played || p->whole != g || p->ranks != of->pp || p->microbatches != of->microbatches ||
+      p->schedule != (uint32_t)of->schedule || p->local != vram_pipeline_stages(of) ||
+      p->tp != of->tp || p->rank != vram_parallel_place_of(of).pp ||
+      p->wrapped != vram__pipe_wrapped(of) || p->checkpoint != o->checkpoint ||
+      p->ncheckpoint != o->ncheckpoint) {
     s->problem = "stage_known: another stage was played in this scratch";
     return VRAM_ERR_VALUE;
   }
+  if (p->used > bytes)
+    return VRAM_ERR_MEMORY;
+  p->cap = bytes;
   p->parallel = o->parallel;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
@@ -467,7 +472,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     return VRAM_ERR_MEMORY;
   p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
   if (o->stage_known) {
-    r = vram__pipe_known(p, g, o, s);
+    r = vram__pipe_known(p, *g, o, *bytes - skip, s);
     if (!r)
       vram__pipe_take_over(p, g, scratch, bytes, s);
     return r;
@@ -475,6 +480,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->checkpoint = o->checkpoint;
+  p->ncheckpoint = o->ncheckpoint;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->wrapped = vram__pipe_wrapped(o->parallel);
@@ -486,14 +493,16 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   p->local = vram_pipeline_stages(o->parallel);
   p->stages = p->ranks * p->local;
   p->microbatches = o->parallel->microbatches;
+  p->schedule = (uint32_t)o->parallel->schedule;
+  p->tp = o->parallel->tp;
   p->does = vram__rules_of_torch(version)->does;
   r = vram__pipe_order(p, s);
   if (r)
     return r;
   n = p->cap / 2; /* the other half for steps that nobody sees */
   p->cap -= n;
-  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
-      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) ||
+      !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
     return vram__pipe_problem(p, s);
   p->cap += n;
   if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss)
@@ -515,6 +524,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   }
   p->g.in_flight = vram__pipe_in_flight(p);
   p->used = (p->used + 7) & ~(uint64_t)7;
+  p->played = 1;
   vram__pipe_take_over(p, g, scratch, bytes, s);
   return VRAM_OK;
 }

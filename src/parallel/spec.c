@@ -113,7 +113,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(stage3_max_reuse_distance, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS)};
 /* clang-format on */
 
-enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
+enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options }; /* up to 64 */
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
                                                    "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
@@ -377,8 +377,9 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   return NULL;
 }
 
+/* seen: a bit for each option that this strategy has already. */
 static vram_result vram__spec_option_read(const vram__spec_reader *s, const char **at,
-                                          uint32_t strategy, vram_parallel *p) {
+                                          uint32_t strategy, vram_parallel *p, uint64_t *seen) {
   const vram_words name = vram__spec_words(at, "=,+");
   vram_words value;
   const char *expected;
@@ -393,6 +394,9 @@ static vram_result vram__spec_option_read(const vram__spec_reader *s, const char
     vram__spec_bad(s, VRAM_ERR_NAME, "no option of this strategy:", name, NULL);
     return vram__spec_nearest(s, name, (int)strategy);
   }
+  if (*seen >> i & 1)
+    return vram__spec_bad(s, VRAM_ERR_VALUE, "an option twice:", name, NULL);
+  *seen |= UINT64_C(1) << i;
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a value:", name, "NAME=VALUE");
   ++*at;
@@ -485,10 +489,11 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   vram__error_clear(err);
   vram__parallel_defaults(p);
   for (;; at++) {
+    uint64_t seen = 0;
     r = vram__spec_strategy_read(&s, &at, &strategy, p);
     while (!r && *at == ',') {
       at++;
-      r = vram__spec_option_read(&s, &at, strategy, p);
+      r = vram__spec_option_read(&s, &at, strategy, p, &seen);
     }
     if (r || !*at)
       break;
