@@ -18,12 +18,21 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
-refuse_parallel "units: no name of this model begins so" $tiny --parallel 'fsdp2=2,units=block\.\d+'
+refuse_parallel "begins so (expected auto, root, or a pattern of names: layers.\d): 'block\.\d+'" $tiny --parallel 'fsdp2=2,units=block\.\d+'
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
 refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
-refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=5,microbatches=5,balance=1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --eval-batch 1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --dry-run-batch 1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --last-batch 1
+refuse_parallel "loss_fn: no node of the last stage has that name: 'loss'" $stages --parallel pp=2,loss_fn=loss
+refuse_parallel "loss_fn: no node of the last stage has that name: 'layers.0.w1'" $stages --parallel pp=2,loss_fn=layers.0.w1
+for rank in 0 1; do # every rank refuses what one does
+  refuse_parallel "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank $rank
+  refuse_parallel "step() returns outputs up to PyTorch 2.9: of a loss in the model" $stages --parallel pp=2 --rules torch-2.9 --rank $rank
+  refuse_parallel "what was saved stays with the outputs" $stages --rank $((2 * rank)) --parallel pp=2,schedule=ZBVZeroBubble,return_outputs=1,loss_fn=loss_fn.flatten+tp=2
+done
 refuse_parallel "checkpointed nodes with a schedule that splits backward are not played" $stages --parallel pp=2,schedule=ZBVZeroBubble --checkpoint layers
 refuse_parallel "autocast around a pipeline with checkpointed nodes is not played" $stages --parallel pp=2 --checkpoint layers --amp bf16
 refuse_parallel "reentrant checkpoints in a pipeline are not played" $stages --parallel pp=2 --checkpoint layers --reentrant
@@ -97,6 +106,10 @@ same_stage() { # same_stage MODEL SPEC RANK: the text of a stage has what the ra
 same_stage tests/golden/parallel/tiny4.stages4.vram pp=4,loss_fn=loss_fn.flatten 3
 same_stage tests/golden/parallel/t5.vram pp=3 1
 same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
+# a stage is the same however many microbatches there are, and takes no more memory to write
+./vram convert tests/golden/parallel/t5.vram --parallel pp=3,microbatches=3 --rank 1 -o build/part/rank.vram
+(ulimit -v 400000; ./vram convert tests/golden/parallel/t5.vram --parallel pp=3,microbatches=100000 --rank 1) | cmp -s - build/part/rank.vram && ok ||
+  bad "a stage of many microbatches"
 ./vram convert tests/golden/parallel/t5.vram --parallel pp=3 --rank 1 | grep -q '^backward .* .*' && ok || bad "a stage that sends several values"
 # PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
 printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
@@ -146,6 +159,8 @@ for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
   [ "$nodes" ] && [ "$(cat build/part/parallel.want)" = "$(figures planned <build/part/parallel.out)" ] && ok || bad "the step planned for $spec is not that of $nodes"
   ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
 done
+# twelve layers; names with a number that are of no module are no units to checkpoint
+./vram plan gpt2 --train adamw --parallel fsdp2=4 --budget 8GiB | grep -q " calls of checkpoint() on 12 units" && ok || bad "units without parameters and operations"
 if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "no plan of a pipeline"; then ok; else bad "a plan of a pipeline"; fi
 if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -qF "to choose from: no '--moves'"; then ok; else bad "moves of many devices"; fi
 # of unequal ranks it is the greatest: here that of rank 0, where without a plan rank 2 is the fullest
@@ -243,6 +258,6 @@ done
 sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
 sed '2i\
 unit no_module' build/part/parallel.out >build/part/parallel.vram
-refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+refuse_parallel "unit lines: no module of this model has one of these names: 'no_module'" build/part/parallel.vram --train adamw --parallel fsdp2=2
 sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
-refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2
+refuse_parallel "a stage line names what no module is called: 'no_module'" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -3,10 +3,6 @@
 #include "parallel/fsdp.h"
 #include "parallel/run.h"
 
-static int vram__pipe_returns(const vram__pipe *p) {
-  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
-}
-
 static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   uint32_t k;
   for (k = 0; vram__pipe_returns(p) && k < p->local; k++)
@@ -406,6 +402,7 @@ static vram_result vram__pipe_order(vram__pipe *p, vram__step *s) {
 
 static vram_result vram__pipe_problem(const vram__pipe *p, vram__step *s) {
   s->problem = p->problem;
+  s->problem_words = p->found;
   return p->failed;
 }
 
@@ -508,26 +505,14 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
       !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
     return vram__pipe_problem(p, s);
   p->cap += n;
-  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
+  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss)
     p->target = 8 * (uint64_t)p->microbatches;
-    if (vram__pipe_returns(p)) {
-      s->problem = "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be "
-                   "concatenated (expected loss_fn=NAME)";
-      return VRAM_ERR_VALUE;
-    }
-  }
   if (p->does & VRAM__PIPE_KEEPS) {
     n = (uint64_t)p->microbatches * vram__pipe_buffers_each(p) + 1;
     p->buffer = (vram__pipe_buffer *)vram__pipe_take(p, n * sizeof *p->buffer);
     if (!p->buffer)
       return VRAM_ERR_MEMORY;
     vram__memory_zero(p->buffer, n * sizeof *p->buffer);
-  }
-  if (vram__pipe_keeps_outputs(p) && vram__pipe_kept_inputs(p) && vram__pipe_splits(p)) {
-    s->problem =
-        "return_outputs of a last stage that tensor parallelism has cut, with a schedule that "
-        "splits backward: what was saved stays with the outputs, which is not played";
-    return VRAM_ERR_UNSUPPORTED;
   }
   if (vram__pipe_keeps_outputs(p)) {
     n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;

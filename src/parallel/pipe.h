@@ -119,10 +119,15 @@ typedef struct vram__pipe {
   uint64_t each;
   uint64_t late; /* bytes of blocks that were sent in this step, or the last one */
   const char *problem;
+  vram_words found; /* what it is about */
   vram_result failed;
   uint8_t differ; /* microbatches that were taken for alike are not: each is played */
   uint8_t played; /* all parts of the stage were */
 } vram__pipe;
+
+static inline int vram__pipe_returns(const vram__pipe *p) {
+  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
+}
 
 /* stage.c */
 VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
