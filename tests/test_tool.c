@@ -766,8 +766,7 @@ static void no_memory(void) {
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",
                                      "estimate tests/golden/gguf/split-00001-of-00002.gguf",
-                                     "estimate - --train sgd --parallel ddp=2 --rank all --html "
-                                     "/dev/null",
+                                     "estimate - --rank all --parallel ddp=2 --html /dev/null",
                                      "plan - --train sgd --parallel ddp=2 --budget 1GiB",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",
