@@ -122,6 +122,16 @@ while read -r model used smallest head tail; do
     awk -F, '$1 == "32" { printf "%s %s ", $3, $2 } $1 == "python" { printf "%s %s", $4, $5 }')
   if [ "$found" = "$used $smallest $head $tail" ]; then ok; else bad "$model: $found, TFLM: $used $smallest $head $tail"; fi
 done <tests/golden/tflm/known.txt
+# with CMSIS-NN's kernels, and with offsets in the file
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
+  found=
+  for kernels in none plain dsp mve; do
+    found="$found $(./vram estimate --embedded tests/golden/tflm/$model --tflm --csv --kernels $kernels |
+      awk -F, '$1 == "32" { printf "%s %s", $3, $2 }')"
+  done
+  if [ "$found" = " $wanted" ]; then ok; else bad "$model: $found, TFLM with CMSIS-NN: $wanted"; fi
+done <tests/golden/tflm/cmsis.txt
 if python3 -c 'import tflite_micro' 2>/dev/null; then
   cell "against TFLM's interpreter" python3 tests/embedded/tflm_nets.py --check ./vram tests/golden/tflm/*.tflite tests/golden/tflite/tiny_i8io.tflite
 else skip "no tflite-micro for python3: TFLM's interpreter itself"; fi

@@ -42,7 +42,8 @@ cmd_text help_estimate = {
     "  --bank [NAME=]SIZE    a memory; more than one: the fastest first, 0: no limit.\n"
     "                        What is read and written most lies in the fastest\n"
     "  --tflm                of a .tflite file nothing but TensorFlow Lite Micro's\n"
-    "                        arena, with its parts: tensor_arena[N]\n"
+    "                        arena, with its parts: tensor_arena[N]; --kernels:\n"
+    "                        with those of CMSIS-NN\n"
     "\n"
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
     "FILE - is standard output.\n",

@@ -392,7 +392,7 @@ static void net_text(const net_job *n) {
          net->peak_live_bytes, net_line_name(net->line + net->peak_line, name, sizeof name));
   printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", n->one_bytes,
          n->is_least ? ", no plan is smaller" : "");
-  if (n->tflm.is_known) {
+  if (n->tflm.count) {
     const uint64_t *const tail = n->tflm.tail_bytes, *const arena = n->tflm.arena_bytes;
     printf("%-16s %12" PRIu64 " bytes on 32 bits, of which %" PRIu64 " planned, %" PRIu64 " kept\n",
            "TFLM's arena", arena[0], n->tflm.head_bytes, tail[0]);
@@ -486,9 +486,9 @@ static void net_json(const net_job *n) {
              net_accesses(net, i));
     printf("],\"banks_proven\":%s", net->arena.proven ? "true" : "false");
   }
-  if (n->tflm.is_known) {
+  if (n->tflm.count) {
     printf(",\"tflm\":{\"head_bytes\":%" PRIu64, n->tflm.head_bytes);
-    for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
+    for (i = 0; i < n->tflm.count; i++)
       printf(",\"%s\":{\"arena_bytes\":%" PRIu64 ",\"tail_bytes\":%" PRIu64 "}",
              vram_tflm_target_name(i), n->tflm.arena_bytes[i], n->tflm.tail_bytes[i]);
     printf("}");
@@ -514,7 +514,7 @@ int net_command(int argc, char **argv) {
     return status;
   n.j.model = n.path;
   if (n.wants_tflm)
-    return tflm_report(n.path, &n.j);
+    return tflm_report(n.path, &n.j, n.kernels);
   status = model_read(n.path, &n.j, &text, &len);
   if (!status && is_net(n.path, text, len)) {
     status = net_lines(&n, text, len);
@@ -524,7 +524,7 @@ int net_command(int argc, char **argv) {
   if (!status)
     status = net_plan(&n);
   if (!status)
-    status = tflm_find(n.path, &n.tflm);
+    status = tflm_find(n.path, n.kernels, &n.tflm);
   if (!status) {
     if (n.j.json)
       net_json(&n);

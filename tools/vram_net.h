@@ -30,14 +30,14 @@ int tflite_format(const char *path, vram_net_format *format);
 typedef struct tflm_arenas {
   uint64_t head_bytes;
   uint64_t tail_bytes[VRAM_TFLM_TARGET_COUNT], arena_bytes[VRAM_TFLM_TARGET_COUNT];
-  int is_known; /* 0: another file, or kernels that are not known */
+  uint32_t count; /* of targets; 0: another file, or kernels that are not known */
 } tflm_arenas;
 
 /* emit --weights: constants of a .tflite file as arrays. Not FITS: message printed. */
 int weights_write(const char *path, const char *model, const vram_net *net, const char *upper);
 
-int tflm_find(const char *path, tflm_arenas *to);
+int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
 /* estimate --embedded --tflm: with its parts. */
-int tflm_report(const char *path, const job *j);
+int tflm_report(const char *path, const job *j, vram_net_kernels kernels);
 
 #endif

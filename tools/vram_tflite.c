@@ -82,17 +82,24 @@ int tflite_format(const char *path, vram_net_format *format) {
 
 /* ---- TensorFlow Lite Micro ---- */
 
+/* Targets that have these kernels: the wheel, the last one, has none of CMSIS-NN. */
+static uint32_t tflm_targets(vram_net_kernels kernels) {
+  return kernels == VRAM_KERNELS_NONE ? VRAM_TFLM_TARGET_COUNT : VRAM_TFLM_PYTHON;
+}
+
 /* All targets. Not FITS: message printed, or in *why where that is not NULL. */
-static int tflm_all(const model_file *m, vram_tflm *t, void **mem, vram_error *why) {
+static int tflm_all(const model_file *m, vram_net_kernels kernels, vram_tflm *t, void **mem,
+                    vram_error *why) {
   const uint64_t need = vram_tflm_bytes(&m->f);
   uint32_t i;
   for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
     mem[i] = NULL;
-  for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++) {
+  for (i = 0; i < tflm_targets(kernels); i++) {
     vram_tflm_options o;
     vram_error e;
     memset(&o, 0, sizeof o);
     o.target = (vram_tflm_target)i;
+    o.kernels = kernels;
     mem[i] = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
     if (!mem[i])
       return cmd_no_memory();
@@ -109,10 +116,11 @@ static int tflm_all(const model_file *m, vram_tflm *t, void **mem, vram_error *w
   return FITS;
 }
 
-static void tflm_json(const vram_tflm *t) {
+static void tflm_json(const vram_tflm *t, vram_net_kernels kernels) {
   uint32_t i, k;
-  printf("{\"tflm\":\"" VRAM_TFLM_VERSION "\",\"targets\":[");
-  for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++, t++) {
+  printf("{\"tflm\":\"" VRAM_TFLM_VERSION "\",\"kernels\":\"%s\",\"targets\":[",
+         vram_kernels_name(kernels));
+  for (i = 0; i < tflm_targets(kernels); i++, t++) {
     printf("%s{\"target\":\"%s\"", i ? "," : "", vram_tflm_target_name(i));
 #define X(field, text) printf(",\"" #field "\":%" PRIu64, t->field);
     TFLM_PARTS(X)
@@ -128,12 +136,12 @@ static void tflm_json(const vram_tflm *t) {
   printf("]}\n");
 }
 
-static void tflm_csv(const vram_tflm *t) {
+static void tflm_csv(const vram_tflm *t, vram_net_kernels kernels) {
   uint32_t i;
 #define X(field, text) "," #field
   printf("target" TFLM_PARTS(X) "\n");
 #undef X
-  for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++, t++) {
+  for (i = 0; i < tflm_targets(kernels); i++, t++) {
     printf("%s", vram_tflm_target_name(i));
 #define X(field, text) printf(",%" PRIu64, t->field);
     TFLM_PARTS(X)
@@ -142,11 +150,15 @@ static void tflm_csv(const vram_tflm *t) {
   }
 }
 
-static void tflm_text(const model_file *m, const vram_tflm *t) {
+static void tflm_text(const model_file *m, const vram_tflm *t, vram_net_kernels kernels) {
+  const uint32_t count = tflm_targets(kernels);
   const vram_file_node *n;
   uint32_t i, k = 0;
-  printf("%s%s%s  TensorFlow Lite Micro " VRAM_TFLM_VERSION ", its own kernels\n\n", cmd_bold,
-         m->path, cmd_plain);
+  printf("%s%s%s  TensorFlow Lite Micro " VRAM_TFLM_VERSION ", ", cmd_bold, m->path, cmd_plain);
+  if (kernels == VRAM_KERNELS_NONE)
+    printf("its own kernels\n\n");
+  else
+    printf("kernels of CMSIS-NN " VRAM_TFLM_CMSIS_VERSION ", %s\n\n", vram_kernels_name(kernels));
   printf("%s%-28s %9s %9s %9s %9s %9s%s\n", cmd_bold, "operator", "options", "kernel", "-arm",
          "-64", "scratch", cmd_plain);
   for (n = m->f.node_first; n; n = n->next, k++)
@@ -155,12 +167,12 @@ static void tflm_text(const model_file *m, const vram_tflm *t) {
            t->node[k].kernel_bytes, t[1].node[k].kernel_bytes, t[2].node[k].kernel_bytes,
            t->node[k].scratch_bytes);
   printf("\n%s%-28s", cmd_bold, "bytes");
-  for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
+  for (i = 0; i < count; i++)
     printf(" %9s", vram_tflm_target_name(i));
   printf("%s\n", cmd_plain);
 #define X(field, text)                                                                             \
   printf("%-28s", text);                                                                           \
-  for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)                                                     \
+  for (i = 0; i < count; i++)                                                                      \
     printf(" %9" PRIu64, t[i].field);                                                              \
   printf("\n");
   TFLM_PARTS(X)
@@ -168,7 +180,7 @@ static void tflm_text(const model_file *m, const vram_tflm *t) {
   printf("\n_Alignas(16) uint8_t tensor_arena[%" PRIu64 "];  /* 32 bits */\n", t->arena_bytes);
 }
 
-int tflm_report(const char *path, const job *j) {
+int tflm_report(const char *path, const job *j, vram_net_kernels kernels) {
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
@@ -180,14 +192,14 @@ int tflm_report(const char *path, const job *j) {
   }
   status = model_file_open(&m, path);
   if (!status)
-    status = tflm_all(&m, t, mem, NULL);
+    status = tflm_all(&m, kernels, t, mem, NULL);
   if (!status) {
     if (j->json)
-      tflm_json(t);
+      tflm_json(t, kernels);
     else if (j->csv)
-      tflm_csv(t);
+      tflm_csv(t, kernels);
     else
-      tflm_text(&m, t);
+      tflm_text(&m, t, kernels);
   }
   for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
     free(mem[i]);
@@ -195,7 +207,7 @@ int tflm_report(const char *path, const job *j) {
   return status;
 }
 
-int tflm_find(const char *path, tflm_arenas *to) {
+int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to) {
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
@@ -208,13 +220,13 @@ int tflm_find(const char *path, tflm_arenas *to) {
   status = model_file_open(&m, path);
   if (!status) {
     memset(&e, 0, sizeof e);
-    status = tflm_all(&m, t, mem, &e);
+    status = tflm_all(&m, kernels, t, mem, &e);
     if (!status)
-      for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++) {
+      for (i = 0; i < tflm_targets(kernels); i++) {
         to->head_bytes = t->head_bytes;
         to->tail_bytes[i] = t[i].tail_bytes;
         to->arena_bytes[i] = t[i].arena_bytes;
-        to->is_known = 1;
+        to->count = i + 1;
       }
     if (e.code)
       status = FITS; /* the lines are there all the same */

@@ -1,5 +1,6 @@
 #pragma once
 #include "api/arena.h"
+#include "api/net.h"
 #include "api/read.h"
 /* >>tflm ======================================================================================
    The whole arena of TensorFlow Lite Micro for a .tflite model: what `tensor_arena[N]` must be.
@@ -13,11 +14,12 @@
    end, what the interpreter keeps: its own objects, a struct for each tensor and each node, the
    nodes' options, what each kernel allocates when it is prepared, variables, inputs and outputs.
    While it allocates it needs other memory between the two, which can be more than is used at the
-   end: arena_bytes counts that, too. Kernels are TFLM's own (no CMSIS-NN, ESP-NN, Xtensa), sizes
-   of their structs those of TFLM of 2026 (VRAM_TFLM_VERSION), one interpreter with an arena of its
-   own, aligned to 16. */
+   end: arena_bytes counts that, too. Kernels are TFLM's own or, with `kernels`, CMSIS-NN's of the
+   version that TFLM downloads, built for speed (no ESP-NN, Xtensa); sizes of their structs those of
+   TFLM of 2026 (VRAM_TFLM_VERSION), one interpreter with an arena of its own, aligned to 16. */
 
 #define VRAM_TFLM_VERSION "90b983c2, August 2026"
+#define VRAM_TFLM_CMSIS_VERSION "4ab83cc3, June 2026"
 
 /* How long the compiler's pointers and enums are. */
 typedef enum vram_tflm_target {
@@ -32,6 +34,7 @@ typedef enum vram_tflm_target {
 
 typedef struct vram_tflm_options {
   vram_tflm_target target;
+  vram_net_kernels kernels; /* VRAM_KERNELS_NONE: TFLM's own; else CMSIS-NN's for such a core */
 } vram_tflm_options;
 
 typedef struct vram_tflm_node {        /* bytes of one operator, in the order of the file */
@@ -56,14 +59,15 @@ typedef struct vram_tflm {
   vram_tflm_node *node; /* in mem */
 } vram_tflm;
 
-#if !defined(VRAM_NO_READ) && !defined(VRAM_NO_PLAN)
+#if !defined(VRAM_NO_READ) && !defined(VRAM_NO_NET)
 /* Memory that vram_tflm_plan needs; VRAM_OVERFLOW: too much. */
 VRAM_API uint64_t vram_tflm_bytes(const vram_file *f);
 
 /* f: a TFLite file that was read and finished; open sizes are 1, as TFLite stores them. err->offset
    is of the operator:
      VRAM_ERR_UNSUPPORTED  no TFLite file, more than one graph, an operator whose kernel TFLM has
-                           not or that is not known here (custom ones, resource variables)
+                           not or that is not known here (custom ones, resource variables);
+                           CMSIS-NN's kernels in the wheel
      VRAM_ERR_VALUE        too few inputs of an operator
      VRAM_ERR_OVERFLOW     a value of 2 GiB or more: TFLM counts in int
      VRAM_ERR_MEMORY       mem is too small */

@@ -424,7 +424,45 @@ static void vram__tflite_graph(vram__tflite *m, const vram__flat_at *graph) {
     vram__tflite_operator(m, &v, i);
 }
 
-/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4. */
+/* Metadata: name 0, buffer 1. Where TensorFlow Lite Micro is to put tensors: an array of i32. */
+static void vram__tflite_metadata(vram__tflite *m, const vram__flat_at *model) {
+  static const char key[] = "OfflineMemoryAllocation";
+  vram__flat_list all, data;
+  vram__flat_at at;
+  vram_file_value *v = NULL; /* of more than one TFLM takes the last */
+  const char *name;
+  int64_t *ints;
+  uint32_t i, k, len;
+  vram__flat_vector(&m->b, model, 6, 4, &all);
+  for (i = 0; i < all.count && !m->b.r->result; i++) {
+    if (!vram__flat_element(&m->b, &all, i, &at))
+      return;
+    name = vram__flat_text(&m->b, &at, 0, &len);
+    if (!vram__text_is(name, len, key))
+      continue;
+    k = (uint32_t)vram__flat_number(&m->b, &at, 1, 4, 0);
+    if (k >= m->buffers.count || !vram__flat_element(&m->b, &m->buffers, k, &at) ||
+        !vram__flat_vector(&m->b, &at, 0, 1, &data) ||
+        !vram__flat_spend(&m->b, data.offset, data.count))
+      continue;
+    ints = (int64_t *)vram__file_take(m->b.f, m->b.r, data.count / 4 * 8);
+    if (ints && !v)
+      v = vram__file_value(m->b.f, m->b.r);
+    if (!ints || !v)
+      return;
+    vram__reader_seek(m->b.r, data.offset);
+    for (k = 0; k < data.count / 4; k++)
+      ints[k] = (int32_t)vram__reader_u32(m->b.r, key);
+    v->name = key;
+    v->name_len = len;
+    v->kind = VRAM_VALUE_ARRAY;
+    v->of = VRAM_VALUE_INT;
+    v->array = ints;
+    v->count = data.count / 4;
+  }
+}
+
+/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4, metadata 6. */
 VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
   vram__flat_list graphs;
   vram__flat_at model, graph;
@@ -461,6 +499,7 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
     vram__tflite_value(&m, "graph.name", text, len);
     vram__tflite_graph(&m, &graph);
   }
+  vram__tflite_metadata(&m, &model);
   part->header_bytes -= r->result ? 0 : f->tensor_bytes;
   part->is_read = 1;
   return r->result;

@@ -3,55 +3,12 @@
    arena_allocator/single_arena_buffer_allocator.cc. */
 #include "tflm/tflm.h"
 
-enum {
-  VRAM__TFLM_ALIGN = 16,         /* MicroArenaBufferAlignment */
-  VRAM__TFLM_SCRATCH_AHEAD = 12, /* kMaxScratchBuffersPerOp */
-  VRAM__TFLM_PLANNED = 40,       /* GreedyMemoryPlanner::per_buffer_size */
-  VRAM__TFLM_TABLE_INT16 = 2 * 513,
-  VRAM__TFLM_MAX_SCRATCH = 4 /* of one kernel */
-};
-
-/* Structs of the interpreter on a target. */
-typedef struct vram__tflm_abi {
-  const char *name;
-  uint8_t pointer;
-  uint8_t eval_tensor, node, tensor, quantization; /* TfLiteEvalTensor, NodeAndRegistration,
-                                                      TfLiteTensor, TfLiteAffineQuantization */
-  uint8_t request, info;                           /* ScratchBufferRequest, AllocationInfo */
-  uint16_t arena, planner, allocator; /* SingleArenaBufferAllocator, GreedyMemoryPlanner,
-                                         MicroAllocator */
-  uint8_t subgraph;                   /* SubgraphAllocations */
-} vram__tflm_abi;
-
 static const vram__tflm_abi vram__tflm_abis[] = {
     {"32", 4, 12, 32, 40, 12, 12, 24, 36, 44, 36, 8},
     {"32-arm", 4, 12, 32, 32, 12, 12, 24, 36, 44, 36, 8},
     {"64", 8, 24, 64, 64, 24, 16, 32, 72, 72, 72, 16},
     {"python", 8, 24, 64, 64, 24, 16, 32, 104, 72, 272, 24}, /* Recording..., with compression */
 };
-
-typedef struct vram__tflm_value { /* a tensor of the file, by its number */
-  const int64_t *size;
-  uint64_t numel, bytes;
-  uint64_t first, last; /* 0: never; 1: with the graph's inputs; 2 + i: of operator i */
-  vram_dtype dtype;
-  uint32_t scales; /* with zero points; 0: not quantised */
-  uint8_t ndim, is_constant, is_variable;
-} vram__tflm_value;
-
-typedef struct vram__tflm_run {
-  const vram_file *f;
-  const vram__tflm_abi *abi;
-  uint32_t target;
-  vram__tflm_value *value;
-  vram_buffer *buffer; /* first what is planned of the values, then scratch */
-  vram_tflm *t;
-  const vram_file_node *node;
-  uint64_t nvalue, now, nscratch, room;
-  uint64_t head, temp, tail, least; /* from both ends of the arena */
-  vram_error *err;
-  vram_result result;
-} vram__tflm_run;
 
 static uint64_t vram__tflm_up(uint64_t n, uint64_t align) { return (n + align - 1) & ~(align - 1); }
 
@@ -82,7 +39,7 @@ static void vram__tflm_head(vram__tflm_run *r, uint64_t bytes) {
   vram__tflm_most(&r->least, r->head + r->tail);
 }
 
-static vram_result vram__tflm_fail(vram__tflm_run *r, vram_result code, const char *text) {
+VRAM__FN vram_result vram__tflm_fail(vram__tflm_run *r, vram_result code, const char *text) {
   if (r->result)
     return r->result;
   r->result = vram__error_begin(r->err, code, 0, "");
@@ -154,16 +111,16 @@ static void vram__tflm_read(vram__tflm_run *r) {
 }
 
 /* Input i of the operator; NULL: it is left out. */
-static const vram__tflm_value *vram__tflm_of(vram__tflm_run *r, const vram_file_name *n,
-                                             uint32_t i) {
+VRAM__FN const vram__tflm_value *vram__tflm_of(vram__tflm_run *r, const vram_file_name *n,
+                                               uint32_t i) {
   for (; n && i; i--)
     n = n->next;
   return n && n->len ? r->value + n->number : NULL;
 }
 
 /* One that must be there, with so many axes at least. */
-static const vram__tflm_value *vram__tflm_need(vram__tflm_run *r, const vram_file_name *n,
-                                               uint32_t i, uint32_t axes) {
+VRAM__FN const vram__tflm_value *vram__tflm_need(vram__tflm_run *r, const vram_file_name *n,
+                                                 uint32_t i, uint32_t axes) {
   static const vram__tflm_value none = VRAM_ZERO_INIT;
   const vram__tflm_value *const v = vram__tflm_of(r, n, i);
   if (v && v->ndim >= axes)
@@ -172,11 +129,11 @@ static const vram__tflm_value *vram__tflm_need(vram__tflm_run *r, const vram_fil
   return &none;
 }
 
-static uint64_t vram__tflm_axis(const vram__tflm_value *v, uint32_t i) {
+VRAM__FN uint64_t vram__tflm_axis(const vram__tflm_value *v, uint32_t i) {
   return i >= v->ndim ? 0 : v->size[i] < 0 ? 1 : (uint64_t)v->size[i];
 }
 
-static int64_t vram__tflm_option(const vram_file_node *n, const char *name) {
+VRAM__FN int64_t vram__tflm_option(const vram_file_node *n, const char *name) {
   const vram_file_attribute *a;
   for (a = n->attribute; a; a = a->next)
     if (vram__text_is(a->name, a->name_len, name))
@@ -187,8 +144,10 @@ static int64_t vram__tflm_option(const vram_file_node *n, const char *name) {
 /* ---- kernels ---- */
 
 /* RequestScratchBufferInArena: lives while the operator runs. */
-static void vram__tflm_scratch(vram__tflm_run *r, uint64_t bytes) {
+VRAM__FN void vram__tflm_scratch(vram__tflm_run *r, uint64_t bytes) {
   vram_buffer *const b = r->buffer + r->nvalue + r->nscratch;
+  if (bytes > INT32_MAX)
+    vram__tflm_fail(r, VRAM_ERR_OVERFLOW, "scratch of 2 GiB or more");
   if (r->result || r->nscratch == r->room)
     return;
   vram__memory_zero(b, sizeof *b);
@@ -199,12 +158,12 @@ static void vram__tflm_scratch(vram__tflm_run *r, uint64_t bytes) {
   r->t->node[r->t->nnode].scratch_bytes += bytes;
 }
 
-static void vram__tflm_kernel_keep(vram__tflm_run *r, uint64_t bytes) {
+VRAM__FN void vram__tflm_kernel_keep(vram__tflm_run *r, uint64_t bytes) {
   vram__tflm_keep(r, bytes, VRAM__TFLM_ALIGN, &r->t->node[r->t->nnode].kernel_bytes);
 }
 
 /* Multipliers and shifts, 32 bits each. */
-static void vram__tflm_channels(vram__tflm_run *r, uint64_t n) {
+VRAM__FN void vram__tflm_channels(vram__tflm_run *r, uint64_t n) {
   vram__tflm_kernel_keep(r, 4 * n);
   vram__tflm_kernel_keep(r, 4 * n);
 }
@@ -240,11 +199,11 @@ static void vram__tflm_linear(vram__tflm_run *r) {
 }
 
 /* A copy of a tensor's sizes: a TfLiteIntArray. */
-static void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v) {
+VRAM__FN void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v) {
   vram__tflm_kernel_keep(r, 4 + 4 * (uint64_t)v->ndim);
 }
 
-static void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v) {
+VRAM__FN void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v) {
   vram__tflm_kernel_keep(r, r->abi->eval_tensor);
   vram__tflm_dims(r, v);
   vram__tflm_kernel_keep(r, v->bytes);
@@ -254,7 +213,7 @@ static void vram__tflm_matmul(vram__tflm_run *r) {
   const vram__tflm_value *const a = vram__tflm_need(r, r->node->input, 0, 2),
                                 *const b = vram__tflm_need(r, r->node->input, 1, 2);
   if (a->dtype == VRAM_I8 || a->dtype == VRAM_I16)
-    vram__tflm_kernel_keep(r, 28); /* QuantizationOpDataBatchMatmul */
+    vram__tflm_kernel_keep(r, VRAM__TFLM_MATMUL_QUANTIZATION);
   if (vram__tflm_option(r->node, "adj_x"))
     vram__tflm_transposed(r, a);
   if (!vram__tflm_option(r->node, "adj_y"))
@@ -271,7 +230,7 @@ static void vram__tflm_reduce(vram__tflm_run *r, int is_sum) {
   vram__tflm_scratch(r, 4 * axis->numel);
 }
 
-static void vram__tflm_svdf(vram__tflm_run *r) {
+VRAM__FN void vram__tflm_svdf(vram__tflm_run *r) {
   const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 1),
                                 *const feature = vram__tflm_need(r, r->node->input, 1, 1),
                                 *const y = vram__tflm_need(r, r->node->output, 0, 2);
@@ -336,6 +295,9 @@ static void vram__tflm_rule_run(vram__tflm_run *r, const vram__tflm_kernel *k) {
       vram__tflm_kernel_keep(r, k->data[r->target]);
     vram__tflm_scratch(r, count * r->abi->pointer);
     break;
+  case VRAM__TFLM_CMSIS:
+    vram__tflm_cmsis(r, k);
+    break;
   case VRAM__TFLM_PLAIN:
     break;
   }
@@ -373,10 +335,11 @@ static void vram__tflm_prepare(vram__tflm_run *r, const vram__tflm_kernel *k) {
 }
 
 static const vram__tflm_kernel *vram__tflm_find(vram__tflm_run *r, const vram_file_node *n) {
-  const vram__tflm_kernel *const k = vram__text_is(n->domain, n->domain_len, "tflite")
-                                         ? vram__tflm_kernel_of(n->op, n->op_len)
-                                         : NULL;
+  const vram__tflm_kernel *k = NULL;
   r->node = n;
+  if (vram__text_is(n->domain, n->domain_len, "tflite"))
+    k = r->kernels == VRAM_KERNELS_NONE ? vram__tflm_kernel_of(n->op, n->op_len)
+                                        : vram__tflm_cmsis_of(n->op, n->op_len);
   if (!k)
     vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
                     "no kernel of TensorFlow Lite Micro whose memory is known");
@@ -442,18 +405,27 @@ static void vram__tflm_lifetimes(vram__tflm_run *r) {
       vram__tflm_use(r->value + o->number, now, 1);
 }
 
+/* A variable is kept, unless the file says where it is planned. */
+static int vram__tflm_is_kept(const vram__tflm_run *r, uint64_t i) {
+  return r->value[i].is_variable && (!r->offline || r->offline[i] < 0);
+}
+
 /* Values in the order of their numbers, then scratch. Returns how many. */
 static uint32_t vram__tflm_buffers(vram__tflm_run *r) {
   uint64_t i, n = 0;
   for (i = 0; i < r->nvalue; i++) {
     const vram__tflm_value *const v = r->value + i;
     vram_buffer *const b = r->buffer + n;
-    if (v->is_constant || v->is_variable || !v->bytes)
+    if (v->is_constant || vram__tflm_is_kept(r, i) || !v->bytes)
       continue;
     vram__memory_zero(b, sizeof *b);
     b->bytes = vram__tflm_up(v->bytes, VRAM__TFLM_ALIGN);
     b->begin = v->first < v->last ? v->first : v->last;
     b->end = v->last + 1;
+    if (r->offline && r->offline[i] >= 0) {
+      b->pinned = 1;
+      b->offset = (uint64_t)r->offline[i];
+    }
     n++;
   }
   for (i = 0; i < r->nscratch; i++)
@@ -473,7 +445,7 @@ static vram_result vram__tflm_commit(vram__tflm_run *r, void *scratch, uint64_t 
   vram__tflm_temp(r, r->abi->pointer, r->abi->pointer);
   vram__tflm_temp(r, (r->nvalue + r->nscratch) * r->abi->info, r->abi->pointer);
   for (i = 0; i < r->nvalue; i++)
-    if (r->value[i].is_variable && !r->value[i].is_constant)
+    if (vram__tflm_is_kept(r, i) && !r->value[i].is_constant)
       vram__tflm_keep(r, r->value[i].bytes, VRAM__TFLM_ALIGN, &t->variable_bytes);
   n = vram__tflm_buffers(r);
   vram__tflm_most(&r->least, vram__tflm_up(r->temp, VRAM__TFLM_ALIGN) +
@@ -483,7 +455,9 @@ static vram_result vram__tflm_commit(vram__tflm_run *r, void *scratch, uint64_t 
   vram__memory_zero(&a, sizeof a);
   o.align = VRAM__TFLM_ALIGN;
   o.order = VRAM_ARENA_ORDER_tflm;
-  if (n) {
+  if (r->offline)
+    a.height_bytes = vram__tflm_offline_plan(r, n, scratch);
+  else if (n) {
     const vram_result code = vram_arena_plan(r->buffer, n, &o, scratch, bytes, &a, r->err);
     if (code)
       return r->result = code;
@@ -491,7 +465,7 @@ static vram_result vram__tflm_commit(vram__tflm_run *r, void *scratch, uint64_t 
   t->head_bytes = a.height_bytes;
   t->nscratch = (uint32_t)r->nscratch;
   vram__tflm_head(r, a.height_bytes);
-  return VRAM_OK;
+  return r->result;
 }
 
 /* A list of pointers, and a TfLiteTensor for each input or output. */
@@ -569,14 +543,18 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
   r.t = t;
   r.err = err;
   graphs = vram_file_get(f, "subgraphs", 9);
-  if (f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT)
+  if (f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT ||
+      o->kernels >= VRAM_KERNELS_COUNT)
     return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
+  if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
+    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
   if (graphs && graphs->number.u != 1)
     return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED,
                            "more than one graph: who calls them when is not read");
   if (vram__tflm_parts(f, &r.nvalue, &nbuffer, &plan) > bytes)
     return vram__tflm_fail(&r, VRAM_ERR_MEMORY, "too little memory");
   r.target = (uint32_t)o->target;
+  r.kernels = o->kernels;
   r.abi = vram__tflm_abis + r.target;
   r.room = nbuffer - r.nvalue;
   t->node =
@@ -591,6 +569,7 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
   vram__memory_zero(t->node, f->nnode * sizeof *t->node);
   vram__memory_zero(r.value, r.nvalue * sizeof *r.value);
   vram__tflm_read(&r);
+  r.offline = vram__tflm_offline(&r);
   t->ntensor = (uint32_t)r.nvalue;
   vram__tflm_begin(&r);
   vram__tflm_nodes(&r);

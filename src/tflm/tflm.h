@@ -1,7 +1,7 @@
 /* >>tflm    the arena of TensorFlow Lite Micro's interpreter */
 #pragma once
 #include "api/tflm.h"
-#include "plan/plan.h"
+#include "net/net.h"
 #include "read/read.h"
 
 /* A struct of TFLM on the targets: its size and its alignment. */
@@ -55,7 +55,8 @@ typedef enum vram__tflm_rule {
   VRAM__TFLM_SVDF,    /* buffers of filters and units */
   VRAM__TFLM_LSTM,    /* four buffers as large as the state */
   VRAM__TFLM_MATMUL,  /* what it transposes */
-  VRAM__TFLM_ADD_N    /* a list of pointers */
+  VRAM__TFLM_ADD_N,   /* a list of pointers */
+  VRAM__TFLM_CMSIS    /* what cmsis.c says of this operator */
 } vram__tflm_rule;
 
 /* The kernel of an operator. data: its OpData, on the targets. temps: the tensors that it
@@ -70,5 +71,75 @@ typedef struct vram__tflm_kernel {
   const char *temps;
 } vram__tflm_kernel;
 
+enum {
+  VRAM__TFLM_ALIGN = 16,         /* MicroArenaBufferAlignment */
+  VRAM__TFLM_SCRATCH_AHEAD = 12, /* kMaxScratchBuffersPerOp */
+  VRAM__TFLM_PLANNED = 40,       /* GreedyMemoryPlanner::per_buffer_size */
+  VRAM__TFLM_TABLE_INT16 = 2 * 513,
+  VRAM__TFLM_MATMUL_QUANTIZATION = 28, /* QuantizationOpDataBatchMatmul */
+  VRAM__TFLM_MAX_SCRATCH = 4           /* of one kernel */
+};
+
+/* Structs of the interpreter on a target. */
+typedef struct vram__tflm_abi {
+  const char *name;
+  uint8_t pointer;
+  uint8_t eval_tensor, node, tensor, quantization; /* TfLiteEvalTensor, NodeAndRegistration,
+                                                      TfLiteTensor, TfLiteAffineQuantization */
+  uint8_t request, info;                           /* ScratchBufferRequest, AllocationInfo */
+  uint16_t arena, planner, allocator; /* SingleArenaBufferAllocator, GreedyMemoryPlanner,
+                                         MicroAllocator */
+  uint8_t subgraph;                   /* SubgraphAllocations */
+} vram__tflm_abi;
+
+typedef struct vram__tflm_value { /* a tensor of the file, by its number */
+  const int64_t *size;
+  uint64_t numel, bytes;
+  uint64_t first, last; /* 0: never; 1: with the graph's inputs; 2 + i: of operator i */
+  vram_dtype dtype;
+  uint32_t scales; /* with zero points; 0: not quantised */
+  uint8_t ndim, is_constant, is_variable;
+} vram__tflm_value;
+
+typedef struct vram__tflm_run {
+  const vram_file *f;
+  const vram__tflm_abi *abi;
+  uint32_t target;
+  vram_net_kernels kernels;
+  vram__tflm_value *value;
+  vram_buffer *buffer; /* first what is planned of the values, then scratch */
+  vram_tflm *t;
+  const vram_file_node *node;
+  const int64_t *offline; /* an offset of each value, -1: none; NULL: no such plan */
+  uint64_t nvalue, now, nscratch, room;
+  uint64_t head, temp, tail, least; /* from both ends of the arena */
+  vram_error *err;
+  vram_result result;
+} vram__tflm_run;
+
+/* kernels.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_kernel_of(const char *name, uint32_t len);
 VRAM__FN const vram__tflm_struct *vram__tflm_params_of(uint32_t params);
+
+/* cmsis.c */
+VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len);
+VRAM__FN void vram__tflm_cmsis(vram__tflm_run *r, const vram__tflm_kernel *k);
+
+/* offline.c */
+VRAM__FN const int64_t *vram__tflm_offline(vram__tflm_run *r);
+VRAM__FN uint64_t vram__tflm_offline_plan(vram__tflm_run *r, uint32_t n, void *mem);
+
+/* tflm.c */
+VRAM__FN vram_result vram__tflm_fail(vram__tflm_run *r, vram_result code, const char *text);
+VRAM__FN const vram__tflm_value *vram__tflm_of(vram__tflm_run *r, const vram_file_name *n,
+                                               uint32_t i);
+VRAM__FN const vram__tflm_value *vram__tflm_need(vram__tflm_run *r, const vram_file_name *n,
+                                                 uint32_t i, uint32_t axes);
+VRAM__FN uint64_t vram__tflm_axis(const vram__tflm_value *v, uint32_t i);
+VRAM__FN int64_t vram__tflm_option(const vram_file_node *n, const char *name);
+VRAM__FN void vram__tflm_scratch(vram__tflm_run *r, uint64_t bytes);
+VRAM__FN void vram__tflm_kernel_keep(vram__tflm_run *r, uint64_t bytes);
+VRAM__FN void vram__tflm_channels(vram__tflm_run *r, uint64_t n);
+VRAM__FN void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v);
+VRAM__FN void vram__tflm_svdf(vram__tflm_run *r);
+VRAM__FN void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v);

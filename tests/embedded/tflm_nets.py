@@ -2,6 +2,9 @@
 """What TensorFlow Lite Micro's own interpreter needs for a .tflite model, and random models for it.
 
     tflm_nets.py --random COUNT SEED FOLDER     net0.tflite, ...: COUNT random models
+    tflm_nets.py --wide COUNT SEED FOLDER       the same with what CMSIS-NN tells apart: more channels, rows,
+                                                dilation, padding, larger windows, batches
+    tflm_nets.py --offline COUNT SEED FOLDER    the same with offsets in the file for some of the tensors
     tflm_nets.py MODEL.tflite ...               a line for each: bytes of the head and of the tail that
                                                 the interpreter has used, and of the smallest arena that
                                                 it takes, a multiple of 16
@@ -31,8 +34,8 @@ BYTES = {
 
 
 class Model:
-    def __init__(self, r, mode):
-        self.r, self.mode = r, mode
+    def __init__(self, r, mode, kind):
+        self.r, self.mode, self.wide, self.offline = r, mode, kind == "--wide", kind == "--offline"
         self.tensors, self.buffers, self.ops, self.codes = [], [s.BufferT()], [], []
         self.kind = {"f32": TYPE.FLOAT32, "i16": TYPE.INT16}.get(mode, TYPE.INT8)
 
@@ -88,11 +91,24 @@ class Model:
         bias = TYPE.INT64 if self.mode == "i16" else TYPE.INT32
         return w, self.const([n], bias, scale=2.0**-11, scales=scales)
 
+    def offsets(self):
+        """Metadata that says where half of the tensors are: over one another, too."""
+        r, said = self.r, [1, 0, len(self.tensors)]
+        most = r.choice((4, 40, 200))
+        said += [r.choice((-1, 16 * r.randint(0, most))) for _ in self.tensors]
+        b, entry = s.BufferT(), s.MetadataT()
+        b.data = np.frombuffer(np.array(said, np.int32).tobytes(), np.uint8)
+        entry.name, entry.buffer = "OfflineMemoryAllocation", len(self.buffers)
+        self.buffers.append(b)
+        return [entry]
+
     def bytes(self, inputs, outputs):
         g = s.SubGraphT()
         g.tensors, g.operators, g.inputs, g.outputs, g.name = self.tensors, self.ops, inputs, outputs, "main"
         m = s.ModelT()
         m.version, m.subgraphs, m.buffers, m.description = 3, [g], self.buffers, "random"
+        if self.offline:
+            m.metadata = self.offsets()
         m.operatorCodes = []
         for code in self.codes:
             c = s.OperatorCodeT()
@@ -110,9 +126,17 @@ def options(name, **fields):
     return getattr(s.BuiltinOptions, name), o
 
 
-def window(r, n):
-    k = r.randint(1, min(3, n))
-    return k, r.randint(1, 2)
+def window(r, n, wide=False):
+    k = r.randint(1, min(7 if wide else 3, n))
+    return k, r.randint(1, 3 if wide else 2)
+
+
+def slide(m, *axes):
+    """Sizes of a convolution's output, and its padding and dilation."""
+    valid = m.wide and m.r.random() < 0.4
+    d = 2 if m.wide and m.r.random() < 0.2 and all(n > 2 * k - 2 for n, k, _ in axes) else 1
+    sizes = [-(-(n - (k - 1) * d if valid else n) // stride) for n, k, stride in axes]
+    return (*sizes, dict(padding=int(valid), dilationHFactor=d, dilationWFactor=d))
 
 
 def step(m, x):
@@ -129,20 +153,21 @@ def step(m, x):
         pick = "linear"
     if pick == "conv":
         _, h, w, c = shape
-        (kh, sh), (kw, sw), n = window(r, h), window(r, w), r.randint(1, 12)
+        (kh, sh), (kw, sw), n = window(r, h, m.wide), window(r, w, m.wide), r.randint(1, 40 if m.wide else 12)
         f, b = m.weights([n, kh, kw, c], 0, n)
-        y = m.tensor([shape[0], -(-h // sh), -(-w // sw), n])
+        oh, ow, more = slide(m, (h, kh, sh), (w, kw, sw))
+        y = m.tensor([shape[0], oh, ow, n])
         m.op(OP.CONV_2D, [x, f, b], [y], *options(
-            "Conv2DOptions", padding=0, strideH=sh, strideW=sw, dilationHFactor=1, dilationWFactor=1,
-            fusedActivationFunction=r.choice((0, 1, 3))))
+            "Conv2DOptions", strideH=sh, strideW=sw, fusedActivationFunction=r.choice((0, 1, 3)), **more))
     elif pick == "depthwise":
         _, h, w, c = shape
-        (kh, sh), n = window(r, min(h, w)), c * r.randint(1, 2)
+        (kh, sh), n = window(r, min(h, w), m.wide), c * r.randint(1, 2)
         f, b = m.weights([1, kh, kh, n], 3, n)
-        y = m.tensor([shape[0], -(-h // sh), -(-w // sh), n])
+        oh, ow, more = slide(m, (h, kh, sh), (w, kh, sh))
+        y = m.tensor([shape[0], oh, ow, n])
         m.op(OP.DEPTHWISE_CONV_2D, [x, f, b], [y], *options(
-            "DepthwiseConv2DOptions", padding=0, strideH=sh, strideW=sh, depthMultiplier=n // c,
-            dilationHFactor=1, dilationWFactor=1, fusedActivationFunction=0))
+            "DepthwiseConv2DOptions", strideH=sh, strideW=sh, depthMultiplier=n // c,
+            fusedActivationFunction=0, **more))
     elif pick == "linear":
         n = r.randint(1, 20)
         f, b = m.weights([n, c], 0 if i8 and m.mode != "i4" else None, n)
@@ -221,10 +246,11 @@ def step(m, x):
         n = r.randint(1, 6)
         if m.mode == "i4" or h * w > 100:
             return x
-        f, b = m.weights([n, 2, 2, c], 0, n)
-        y = m.tensor([shape[0], h * 2, w * 2, n])
-        m.op(OP.TRANSPOSE_CONV, [m.ints(shape[0], h * 2, w * 2, n), f, x, b], [y], *options(
-            "TransposeConvOptions", padding=0, strideH=2, strideW=2))
+        kh, kw, st = (r.randint(1, 4), r.randint(1, 4), r.randint(1, 3)) if m.wide else (2, 2, 2)
+        f, b = m.weights([n, kh, kw, c], 0, n)
+        y = m.tensor([shape[0], h * st, w * st, n])
+        m.op(OP.TRANSPOSE_CONV, [m.ints(shape[0], h * st, w * st, n), f, x, b], [y], *options(
+            "TransposeConvOptions", padding=0, strideH=st, strideW=st))
     elif pick == "resize":
         if shape[1] * shape[2] > 100:
             return x
@@ -325,10 +351,12 @@ def recurrent(m, x):
     return x
 
 
-def network(r):
-    m = Model(r, r.choice(("f32", "i8", "i8", "i8", "i16", "i4")))
+def network(r, kind):
+    m = Model(r, r.choice(("f32", "i8", "i8", "i8", "i16", "i4")), kind)
     first = r.choice(([1, r.randint(3, 12), r.randint(3, 12), r.randint(1, 6)],) * 3
                      + ([1, r.randint(1, 24)], [1, r.randint(2, 6), r.randint(1, 8)]))
+    if m.wide:
+        first = r.choice((first, [r.choice((1, 1, 2)), r.choice((1, 1, 5, 12)), r.randint(1, 30), r.randint(1, 33)]))
     ends = [m.tensor(first)]
     x = ends[0]
     if r.random() < 0.2:
@@ -347,7 +375,7 @@ def network(r):
         y = m.tensor(m.shape(x), TYPE.FLOAT32)
         m.op(OP.DEQUANTIZE, [x], [y])
         outputs[0] = y
-    return m.bytes(ends, outputs) if m.ops else network(r)
+    return m.bytes(ends, outputs) if m.ops else network(r, kind)
 
 
 PROBE = "import sys; sys.path.insert(0, sys.argv[1]); import tflm_nets as t; t.probe(sys.argv[2], int(sys.argv[3]))"
@@ -382,12 +410,12 @@ def smallest(path, guess):
     return 16 * high
 
 
-def write(count, seed, folder):
+def write(kind, count, seed, folder):
     r, k, tries = random.Random(seed), 0, 0
     while k < count:
         path = os.path.join(folder, f"net{k}.tflite")
         with open(path, "wb") as f:
-            f.write(network(r))
+            f.write(network(r, kind))
         ok, text = run(path, 1 << 22)
         tries += 1
         if not ok:
@@ -420,8 +448,8 @@ def check(vram, paths):
 
 
 def main(args):
-    if args[0] == "--random":
-        write(int(args[1]), int(args[2]), args[3])
+    if args[0] in ("--random", "--wide", "--offline"):
+        write(args[0], int(args[1]), int(args[2]), args[3])
         return 0
     if args[0] == "--check":
         return check(args[1], args[2:])
