@@ -104,6 +104,7 @@ typedef struct vram__pipe {
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
+  uint32_t schedule, tp;
   const vram_node **unit;                            /* first nodes of the whole model's units, */
   uint32_t units;                                    /* so many */
   vram__pipe_stage *stage;                           /* `local` of them */
@@ -125,11 +126,17 @@ typedef struct vram__pipe {
   vram_error refused;        /* of PyTorch */
   uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
   uint64_t each;
-  uint64_t late; /* blocks that were sent in this step, or the last one */
+  uint64_t late; /* bytes of blocks that were sent in this step, or the last one */
   const char *problem;
+  vram_words found; /* what it is about */
   vram_result failed;
   uint8_t differ; /* microbatches that were taken for alike are not: each is played */
+  uint8_t played; /* all parts of the stage were */
 } vram__pipe;
+
+static inline int vram__pipe_returns(const vram__pipe *p) {
+  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
+}
 
 /* stage.c */
 VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);

@@ -209,18 +209,83 @@ static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_opti
   "a stage without nodes: more stages than units, names with a number that is a part of its own "  \
   "(\"layers.3\") or rounds of a loop"
 
-/* Has every stage of all ranks nodes? Those of this rank are looked at where they are cut. */
-static int vram__stages_begin(const vram__pipe *p) {
-  const uint32_t units = p->units;
+/* The node behind the last stage's module; NULL: it is the whole stage, and its loss is the
+ * model's. */
+static const vram_node *vram__stage_loss_begin(const vram__pipe *p) {
+  if (p->parallel->loss_fn.text)
+    return vram__stage_loss(p->whole, p->parallel->loss_fn);
+  return p->whole->returned ? p->whole->returned->next : NULL;
+}
+
+/* Where the last stage begins; NULL: some stage has no nodes. Of all ranks: each refuses what one
+   does. */
+static const vram_node *vram__stage_edges(vram__pipe *p, uint64_t most) {
+  const int balanced = !p->whole->stage_first && p->parallel->balance; /* they have, and slowly */
+  const vram__unit_word *w = p->whole->stage_first;
+  const vram_node *at = p->whole->first;
   uint32_t i;
-  if (!p->whole->stage_first && p->parallel->balance)
-    return units + UINT64_C(1) >= p->stages;
-  for (i = 1; i < p->stages && !p->whole->stage_first; i++)
-    if (vram__stage_edge(units, i, p->stages) >= units ||
-        (i > 1 &&
-         vram__stage_edge(units, i, p->stages) == vram__stage_edge(units, i - 1, p->stages)))
-      return 0;
-  return p->stages == 1 || vram__stage_begin(p, 1, 0) != p->whole->first;
+  for (i = balanced && p->stages > 1 ? p->stages - 1 : 1; i < p->stages; i++) {
+    const vram_node *const next = vram__stage_begin(p, i, most);
+    if (w) {
+      p->found.text = w->text;
+      p->found.len = w->len;
+    }
+    if (w && !next)
+      vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
+    else if (w && next->index <= at->index)
+      vram__pipe_fail(p, VRAM_ERR_VALUE,
+                      "a stage line names a module that does not begin behind the stage before it");
+    else if (!next || next->index <= at->index)
+      vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
+    if (p->failed)
+      return NULL;
+    p->found.len = 0;
+    w = w ? w->next : NULL;
+    at = next;
+  }
+  return at;
+}
+
+/* Is a result of the last stage, from `lo` to its loss, gathered from ranks of tensor parallelism?
+ */
+static int vram__stage_gathers(const vram_node *lo, const vram_node *loss) {
+  const vram_node *n, *m;
+  uint32_t i;
+  for (n = lo; loss && n->index < loss->index; n = n->next)
+    for (m = n->op == VRAM_OP_all_gather ? loss : NULL; m; m = m->next)
+      for (i = 0; m->op < VRAM_OP_COUNT && i < m->nin; i++)
+        if (m->in[i]->node == n)
+          return 1;
+  return 0;
+}
+
+/* Does the last stage, which begins with `lo`, not go with the options? Of all ranks. */
+static int vram__stage_last_fits(vram__pipe *p, const vram_node *lo) {
+  const vram_node *const loss = vram__stage_loss_begin(p);
+  const vram_pipeline schedule = p->parallel->schedule;
+  if (p->parallel->loss_fn.text && (!loss || loss->index <= lo->index)) {
+    p->found = p->parallel->loss_fn;
+    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  }
+  if (!vram__pipe_returns(p))
+    return 1;
+  if (!loss && p->parallel->return_outputs)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "return_outputs of a loss: zero-dimensional tensor (at position 0) "
+                           "cannot be concatenated (expected loss_fn=NAME)");
+  if (!loss)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "step() returns outputs up to PyTorch 2.9: of a loss in the model a "
+                           "zero-dimensional tensor (at position 0) cannot be concatenated "
+                           "(expected loss_fn=NAME)");
+  if (!(p->does & VRAM__PIPE_KEEPS) && vram__stage_gathers(lo, loss) &&
+      (schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE ||
+       schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || schedule == VRAM_PIPELINE_DUAL_PIPE_V))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "return_outputs of a last stage that tensor parallelism has cut, with a "
+                           "schedule that splits backward: what was saved stays with the outputs, "
+                           "which is not played");
+  return 1;
 }
 
 /* A call of checkpoint() lies in a stage, and there in the module or in loss_fn. */
@@ -245,29 +310,27 @@ static int vram__pipe_ranges_fit(vram__pipe *p, const vram_step_options *o) {
 
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
-  const vram_graph *g = p->whole;
   const char *const why = vram__pipe_unplayed(p, o);
   const vram__unit_word *w;
+  const vram_node *last;
   uint32_t k, named = 0;
   uint64_t most;
-  if (!why && !vram__stage_units(p))
+  if (why)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
+  if (!vram__stage_units(p))
     return 0;
-  for (w = g->stage_first; w; w = w->next)
+  for (w = p->whole->stage_first; w; w = w->next)
     named++;
   if (named && named + 1 != p->stages)
     return vram__pipe_fail(p, VRAM_ERR_VALUE,
                            "as many names of stage lines as there are cuts are expected: one less "
                            "than the stages of all ranks");
-  if (why)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
-  if (p->parallel->loss_fn.text && !vram__stage_loss(g, p->parallel->loss_fn))
-    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
-  for (k = 0; k < named; k++)
-    if (!vram__stage_named(g, k))
-      return vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
-  if (!vram__stages_begin(p))
+  if (!named && p->parallel->balance && p->stages > 1 && p->units < p->stages)
     return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
-  most = p->parallel->balance && p->units >= p->stages ? vram__stage_balance(p, p->units) : 0;
+  most = !named && p->parallel->balance ? vram__stage_balance(p, p->units) : 0;
+  last = vram__stage_edges(p, most);
+  if (!last || !vram__stage_last_fits(p, last))
+    return 0;
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -279,16 +342,8 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->is_last = s->stage + 1 == p->stages;
     s->lo = vram__stage_begin(p, s->stage, most);
     s->hi = vram__stage_begin(p, s->stage + 1, most);
-    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
-        (s->hi && s->hi->index < s->lo->index))
-      return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
-    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
-      s->loss = g->returned->next; /* where the module returns */
-    if (!s->is_last || !p->parallel->loss_fn.text)
-      continue;
-    s->loss = vram__stage_loss(g, p->parallel->loss_fn);
-    if (!s->loss || s->loss->index <= s->lo->index)
-      return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+    if (s->is_last)
+      s->loss = vram__stage_loss_begin(p);
   }
   return vram__pipe_ranges_fit(p, o);
 }
