@@ -721,18 +721,19 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
     vram_cuMemMap_in(t, p, n, offset, handle, flags))                                              \
   X(cuMemUnmap, (unsigned long long p, size_t n), vram_cuMemUnmap_in(t, p, n))
 
+/* of vram_routed_ ## function, so that the macros that CUDA makes of some names are not followed */
 #ifdef VRAM_NAMESPACE
-#define VRAM__ROUTE(name) VRAM__JOIN(VRAM_NAMESPACE, vram_routed_##name)
+#define VRAM__ROUTED(name) VRAM__JOIN(VRAM_NAMESPACE, name)
 #else
-#define VRAM__ROUTE(name) vram_routed_##name
+#define VRAM__ROUTED(name) name
 #endif
 #define VRAM__CUDA_TEXT_(x) #x
 #define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
 
 /* The next call by this thread whose first argument is `first` stands here. Gives it back. */
 VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
-VRAM_API int VRAM__ROUTE(cudaDeviceReset)(void);
-#define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTE(name) parameters;
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+#define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
 
@@ -1217,7 +1218,7 @@ VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err) {
 #define VRAM__CUDA_LINK(field, symbol, arguments)                                                  \
   extern int vram__link_##field arguments __asm__(VRAM__CUDA_TEXT(symbol)) __attribute__((weak));
 VRAM_CUDA_RUNTIME(VRAM__CUDA_LINK)
-#ifdef VRAM_CUDA_LINKED
+#if defined(VRAM_CUDA_LINKED) && !defined(VRAM_CUDA_REROUTE)
 VRAM__CUDA_NEEDED
 #endif
 #endif
@@ -2575,7 +2576,7 @@ static void *vram__cuda_of_thread(void *stream) {
 }
 
 #define VRAM__X(name, parameters, call)                                                            \
-  VRAM_API int VRAM__ROUTE(name) parameters {                                                      \
+  VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
     const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
     vram_cuda_tracker *const t = told.t;                                                           \
     const char *const file = told.file, *const function = told.function;                           \
@@ -2586,7 +2587,9 @@ static void *vram__cuda_of_thread(void *stream) {
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
 
-VRAM_API int VRAM__ROUTE(cudaDeviceReset)(void) { return vram_cudaDeviceReset_in(NULL); }
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
+  return vram_cudaDeviceReset_in(NULL);
+}
 
 /* >>view (Implementation) ---------------------------------------------------------------------- */
 
@@ -3346,8 +3349,10 @@ VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
 #define VRAM__NAME(type, name, to, parameters)                                                     \
   extern type name parameters __asm__(VRAM__CUDA_TEXT(to));
 #endif
-#define VRAM__R(name, parameters) VRAM__NAME(cudaError_t, name, VRAM__ROUTE(name), parameters)
-#define VRAM__D(name, parameters) VRAM__NAME(CUresult, name, VRAM__ROUTE(name), parameters)
+#define VRAM__R(name, parameters)                                                                  \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name), parameters)
+#define VRAM__D(name, parameters)                                                                  \
+  VRAM__NAME(CUresult, name, VRAM__ROUTED(vram_routed_##name), parameters)
 
 #ifdef __GNUC__
 #pragma GCC diagnostic push
@@ -3380,7 +3385,7 @@ VRAM__R(cudaDeviceReset, (void))
 #if CUDART_VERSION >= 11020
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
 #define VRAM__OF_STREAM(name, parameters)                                                          \
-  VRAM__NAME(cudaError_t, name, VRAM__ROUTE(name##_ptsz), parameters)
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name##_ptsz), parameters)
 #else
 #define VRAM__OF_STREAM(name, parameters) VRAM__R(name, parameters)
 #endif
@@ -3462,11 +3467,11 @@ private:
 #ifndef VRAM_CUDA_NO_LINES
 /* thrust declares a cudaMallocManaged of its own: calls of that one in headers have no line */
 #define VRAM__LEVEL_0 ~, VRAM__FIRST
-#define VRAM__SAME(...) __VA_ARGS__
-#define VRAM__SECOND(first, second, ...) second
-#define VRAM__PICK(...) VRAM__SECOND(__VA_ARGS__)
+#define VRAM__AS_IT_IS(...) __VA_ARGS__
+#define VRAM__REROUTE_SECOND(first, second, ...) second
+#define VRAM__REROUTE_PICK(...) VRAM__REROUTE_SECOND(__VA_ARGS__)
 #define VRAM__FIRST_HERE                                                                           \
-  VRAM__PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__SAME, ~)
+  VRAM__REROUTE_PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__AS_IT_IS, ~)
 #define cudaMalloc(...) cudaMalloc(VRAM__FIRST(__VA_ARGS__))
 #define cudaMallocPitch(...) cudaMallocPitch(VRAM__FIRST(__VA_ARGS__))
 #define cudaMalloc3D(...) cudaMalloc3D(VRAM__FIRST(__VA_ARGS__))

@@ -138,7 +138,7 @@ VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err) {
 #define VRAM__CUDA_LINK(field, symbol, arguments)                                                  \
   extern int vram__link_##field arguments __asm__(VRAM__CUDA_TEXT(symbol)) __attribute__((weak));
 VRAM_CUDA_RUNTIME(VRAM__CUDA_LINK)
-#ifdef VRAM_CUDA_LINKED
+#if defined(VRAM_CUDA_LINKED) && !defined(VRAM_CUDA_REROUTE)
 VRAM__CUDA_NEEDED
 #endif
 #endif

@@ -40,8 +40,10 @@
 #define VRAM__NAME(type, name, to, parameters)                                                     \
   extern type name parameters __asm__(VRAM__CUDA_TEXT(to));
 #endif
-#define VRAM__R(name, parameters) VRAM__NAME(cudaError_t, name, VRAM__ROUTE(name), parameters)
-#define VRAM__D(name, parameters) VRAM__NAME(CUresult, name, VRAM__ROUTE(name), parameters)
+#define VRAM__R(name, parameters)                                                                  \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name), parameters)
+#define VRAM__D(name, parameters)                                                                  \
+  VRAM__NAME(CUresult, name, VRAM__ROUTED(vram_routed_##name), parameters)
 
 #ifdef __GNUC__
 #pragma GCC diagnostic push
@@ -74,7 +76,7 @@ VRAM__R(cudaDeviceReset, (void))
 #if CUDART_VERSION >= 11020
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
 #define VRAM__OF_STREAM(name, parameters)                                                          \
-  VRAM__NAME(cudaError_t, name, VRAM__ROUTE(name##_ptsz), parameters)
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name##_ptsz), parameters)
 #else
 #define VRAM__OF_STREAM(name, parameters) VRAM__R(name, parameters)
 #endif
@@ -156,11 +158,11 @@ private:
 #ifndef VRAM_CUDA_NO_LINES
 /* thrust declares a cudaMallocManaged of its own: calls of that one in headers have no line */
 #define VRAM__LEVEL_0 ~, VRAM__FIRST
-#define VRAM__SAME(...) __VA_ARGS__
-#define VRAM__SECOND(first, second, ...) second
-#define VRAM__PICK(...) VRAM__SECOND(__VA_ARGS__)
+#define VRAM__AS_IT_IS(...) __VA_ARGS__
+#define VRAM__REROUTE_SECOND(first, second, ...) second
+#define VRAM__REROUTE_PICK(...) VRAM__REROUTE_SECOND(__VA_ARGS__)
 #define VRAM__FIRST_HERE                                                                           \
-  VRAM__PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__SAME, ~)
+  VRAM__REROUTE_PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__AS_IT_IS, ~)
 #define cudaMalloc(...) cudaMalloc(VRAM__FIRST(__VA_ARGS__))
 #define cudaMallocPitch(...) cudaMallocPitch(VRAM__FIRST(__VA_ARGS__))
 #define cudaMalloc3D(...) cudaMalloc3D(VRAM__FIRST(__VA_ARGS__))

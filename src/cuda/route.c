@@ -37,7 +37,7 @@ static void *vram__cuda_of_thread(void *stream) {
 }
 
 #define VRAM__X(name, parameters, call)                                                            \
-  VRAM_API int VRAM__ROUTE(name) parameters {                                                      \
+  VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
     const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
     vram_cuda_tracker *const t = told.t;                                                           \
     const char *const file = told.file, *const function = told.function;                           \
@@ -48,4 +48,6 @@ static void *vram__cuda_of_thread(void *stream) {
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
 
-VRAM_API int VRAM__ROUTE(cudaDeviceReset)(void) { return vram_cudaDeviceReset_in(NULL); }
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
+  return vram_cudaDeviceReset_in(NULL);
+}

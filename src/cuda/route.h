@@ -66,18 +66,19 @@
     vram_cuMemMap_in(t, p, n, offset, handle, flags))                                              \
   X(cuMemUnmap, (unsigned long long p, size_t n), vram_cuMemUnmap_in(t, p, n))
 
+/* of vram_routed_ ## function, so that the macros that CUDA makes of some names are not followed */
 #ifdef VRAM_NAMESPACE
-#define VRAM__ROUTE(name) VRAM__JOIN(VRAM_NAMESPACE, vram_routed_##name)
+#define VRAM__ROUTED(name) VRAM__JOIN(VRAM_NAMESPACE, name)
 #else
-#define VRAM__ROUTE(name) vram_routed_##name
+#define VRAM__ROUTED(name) name
 #endif
 #define VRAM__CUDA_TEXT_(x) #x
 #define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
 
 /* The next call by this thread whose first argument is `first` stands here. Gives it back. */
 VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
-VRAM_API int VRAM__ROUTE(cudaDeviceReset)(void);
-#define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTE(name) parameters;
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+#define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
 
