@@ -3,10 +3,11 @@
 #define VRAM_AUTO_H
 
 #include "vram_ranks.h"
+#include "vram_threads.h"
 
 enum {
   AUTO_SPEC = 192,  /* words of a combination */
-  AUTO_REASONS = 8, /* that are told apart */
+  AUTO_REASONS = 8, /* that are told */
   AUTO_SHOWN = 20,  /* lines, where --top does not say how many */
   AUTO_PARTLY = 1,
   AUTO_UNPLAYED
@@ -59,6 +60,11 @@ typedef struct auto_group { /* combinations that cut the model the same way */
   auto_places plain, sharded; /* for fully_shard, whose units are where values are waited for */
 } auto_group;
 
+typedef struct auto_scratch { /* of steps */
+  void *mem;
+  uint64_t bytes;
+} auto_scratch;
+
 typedef struct auto_search {
   job *j;
   const char *text;
@@ -72,12 +78,11 @@ typedef struct auto_search {
   uint32_t ngroup, group_room;
   loaded *batch; /* by micro-batch */
   uint32_t nbatch;
-  auto_reason reason[AUTO_REASONS];
-  uint32_t nreason, refused;
+  auto_reason *reason;
+  uint32_t nreason, reason_room, refused;
   uint32_t decided, unplayed; /* combinations that are not refused; of these not played */
   uint32_t no, open, fits;
-  void *scratch; /* of steps */
-  uint64_t scratch_bytes;
+  auto_scratch *scratch; /* of this thread */
 } auto_search;
 
 /* Lines that are shown: the cheapest that fit, or the nearest; with --top all every one. */

@@ -20,7 +20,7 @@ static void print_counts(const auto_search *a) {
            " of those were not played: with more ranks to share parameters with they do "
            "not fit%s\n",
            cmd_dim, a->unplayed, cmd_plain);
-  for (i = 0; i < a->nreason; i++)
+  for (i = 0; i < a->nreason && i < AUTO_REASONS; i++)
     printf("%s%" PRIu32 " not played: %s (%s)%s\n", cmd_dim, a->reason[i].count, a->reason[i].text,
            a->reason[i].spec, cmd_plain);
 }
@@ -129,7 +129,7 @@ void auto_json(const auto_search *a) {
          ",\"fit\":%" PRIu32 ",\"undecided\":%" PRIu32 ",\"refused\":%" PRIu32 ",\"reasons\":[",
          a->devices, a->global_batch, j->budget, j->flop_per_byte, a->decided - a->unplayed,
          a->unplayed, a->fits, a->open, a->refused);
-  for (i = 0; i < a->nreason; i++) {
+  for (i = 0; i < a->nreason && i < AUTO_REASONS; i++) {
     printf("%s{\"combinations\":%" PRIu32 ",\"reason\":", i ? "," : "", a->reason[i].count);
     cmd_json_text(stdout, a->reason[i].text);
     printf(",\"parallel\":");
