@@ -95,8 +95,24 @@ static void test_wrong(void) {
       {"ddp=2,,hook=bf16", VRAM_ERR_SYNTAX, 7, "an option without a name (expected NAME=VALUE)"},
       {"pp=2,loss_fn=", VRAM_ERR_VALUE, 14, "loss_fn (expected the name of a node)"},
       {"fsdp2=2,units=.*.*.*.*.*x", VRAM_ERR_VALUE, 15,
-       "units '.*.*.*.*.*x' (expected auto, root, or names of nodes up to a point, with four of * "
-       "and + at most)"},
+       "units '.*.*.*.*.*x' (expected auto, root, or names of nodes up to a point, with four of *, "
+       "+ and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.?.?.?.?.?x", VRAM_ERR_VALUE, 15,
+       "units '.?.?.?.?.?x' (expected auto, root, or names of nodes up to a point, with four of *, "
+       "+ and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.*.*.*[|].*.*x", VRAM_ERR_VALUE, 15,
+       "units '.*.*.*[|].*.*x' (expected auto, root, or names of nodes up to a point, with four of "
+       "*, + and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.*.*.*\\|.*.*x", VRAM_ERR_VALUE, 15,
+       "units '.*.*.*\\|.*.*x' (expected auto, root, or names of nodes up to a point, with four of "
+       "*, + and ? at most, each [ closed)"},
+      {"fsdp2=2,units=a[0", VRAM_ERR_VALUE, 15,
+       "units 'a[0' (expected auto, root, or names of nodes up to a point, with four of *, + and ? "
+       "at most, each [ closed)"},
+      {"fsdp2=2,units=auto+ddp", VRAM_ERR_SYNTAX, 20,
+       "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
+      {"pp=2,loss_fn=a+ddp", VRAM_ERR_SYNTAX, 16,
+       "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp", VRAM_ERR_SYNTAX, 1, "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp=0", VRAM_ERR_VALUE, 5, "a number of ranks: '0' (expected 1 to 1048576)"},
       {"ddp=1048577", VRAM_ERR_VALUE, 5, "a number of ranks: '1048577' (expected 1 to 1048576)"},
@@ -105,6 +121,7 @@ static void test_wrong(void) {
       {"tp=2+tp=2", VRAM_ERR_VALUE, 6, "a strategy twice 'tp'"},
       {"tp=2,sp", VRAM_ERR_SYNTAX, 6, "an option without a value: 'sp' (expected NAME=VALUE)"},
       {"tp=2,sp=2", VRAM_ERR_VALUE, 9, "sp '2' (expected 0 or 1)"},
+      {"pp=2,units=a+fsdp2=2,units=b,mp=bf16,mp=f16", VRAM_ERR_VALUE, 38, "an option twice: 'mp'"},
       {"ddp=2,hook=i8", VRAM_ERR_VALUE, 12, "hook 'i8' (expected bf16, fp16 or f32)"},
       {"ddp=2,sp=1", VRAM_ERR_NAME, 7, "no option of this strategy: 'sp': the nearest is hook"},
       {"ds1=2,reduce_bucket_size=99999999999999999999", VRAM_ERR_VALUE, 26,
@@ -176,6 +193,47 @@ static void test_live(void) {
 /* What each schedule's class makes of a rank's actions: pipeline_order_with_comms of
    PyTorch 2.15.0, with fully_shard, else without UNSHARD, RESHARD, REDUCE_GRAD and
    WAIT_REDUCE_GRAD. */
+/* What libraries have in the stages, a microbatch each time, is what they have on one device. */
+static void test_libraries_of_stages(void) {
+  static const char text[] = "input x f32 [2,3,32,32]\ninput t i64 [2]\n"
+                             "conv2d layers.0.conv x out_channels=32 kernel_size=3\n"
+                             "conv2d layers.1.conv layers.0.conv out_channels=8 kernel_size=5\n"
+                             "flatten flat layers.1.conv start_dim=1\n"
+                             "linear head flat out_features=10\n"
+                             "cross_entropy loss head t\n";
+  vram_step_options o = VRAM_ZERO_INIT;
+  vram_report r[3];
+  vram_graph g;
+  vram_error e;
+  uint32_t i;
+  const uint64_t n = vram_graph_parse_bytes(text, sizeof text - 1, NULL, 0);
+  void *memory = malloc((size_t)n);
+  vram_graph_init(&g, memory, n);
+  EQUAL(vram_graph_parse(&g, text, sizeof text - 1, NULL, 0, &e), VRAM_OK);
+  o.train = 1;
+  for (i = 0; i < 3; i++) {
+    vram_parallel p = parsed("pp=2,microbatches=2");
+    uint64_t bytes;
+    void *scratch;
+    p.rank = i - 1;
+    o.parallel = i ? &p : NULL;
+    bytes = vram_step_bytes(&g, &o);
+    scratch = malloc((size_t)bytes);
+    EQUAL(vram_step(&g, &o, scratch, bytes, r + i, &e), VRAM_OK);
+    CHECK(!i || r[i].peak_allocated_bytes.upper >=
+                    r[i].peak_allocated_bytes.lower + r[i].cudnn_bytes.upper);
+    free(scratch);
+  }
+  CHECK(r[0].runs_cudnn && r[1].runs_cudnn && r[2].runs_cudnn);
+  EQUAL(r[1].workspace_bytes, 0); /* convolutions alone */
+  EQUAL(r[2].workspace_bytes, r[0].workspace_bytes);
+  CHECK(r[0].workspace_bytes && r[0].cudnn_bytes.upper > r[0].cudnn_bytes.expected);
+  EQUAL(r[1].cudnn_bytes.upper > r[2].cudnn_bytes.upper ? r[1].cudnn_bytes.upper
+                                                        : r[2].cudnn_bytes.upper,
+        r[0].cudnn_bytes.upper);
+  free(memory);
+}
+
 static void test_orders(void) {
   static const struct {
     const char *spec;
@@ -540,6 +598,7 @@ static void test_balance(void) {
 /* `stage` lines: the modules with which stages begin, the first left out. */
 static void test_stage_lines(void) {
   uint64_t random = 3;
+  uint32_t i;
   cut_model m;
   vram_error err;
   cut_model_of(&m, &random, 6, "stage u.1 u.5\n");
@@ -553,7 +612,17 @@ static void test_stage_lines(void) {
                  "stages of all ranks");
   cut_model_of(&m, &random, 6, "stage u.3\nstage u.9\n");
   cut_params_of(&m, "pp=3,microbatches=3", 1, &err);
-  TEXT(err.text, "a stage line names what no module is called");
+  TEXT(err.text, "a stage line names what no module is called: 'u.9'");
+  cut_model_of(&m, &random, 6, "stage u.5 u.1\n"); /* every rank refuses what one does */
+  for (i = 0; i < 3; i++) {
+    cut_params_of(&m, "pp=3,microbatches=3", i, &err);
+    TEXT(err.text,
+         "a stage line names a module that does not begin behind the stage before it: 'u.1'");
+  }
+  cut_model_of(&m, &random, 6, "stage u.2 u.2\n");
+  cut_params_of(&m, "pp=3,microbatches=3", 0, &err);
+  TEXT(err.text,
+       "a stage line names a module that does not begin behind the stage before it: 'u.2'");
 }
 
 int main(void) {
@@ -567,5 +636,6 @@ int main(void) {
   test_places();
   test_wrong();
   test_live();
+  test_libraries_of_stages();
   return test_done("test_parallel");
 }

@@ -20,7 +20,7 @@ static void print_counts(const auto_search *a) {
            " of those were not played: with more ranks to share parameters with they do "
            "not fit%s\n",
            cmd_dim, a->unplayed, cmd_plain);
-  for (i = 0; i < a->nreason && i < AUTO_REASONS; i++)
+  for (i = 0; i < a->nreason; i++)
     printf("%s%" PRIu32 " not played: %s (%s)%s\n", cmd_dim, a->reason[i].count, a->reason[i].text,
            a->reason[i].spec, cmd_plain);
 }
@@ -82,10 +82,11 @@ void auto_print(const auto_search *a) {
   if (!fit)
     print_missing(a);
   printf("\ncost: operations of a rank with those that run again, over the time that the pipeline "
-         "is not idle,\nand %" PRId64 " for each byte sent; the least is 1\n"
-         "*: nothing else that was played takes as little memory, sends as little and runs as "
-         "little again\n",
+         "is not idle,\nand %" PRId64 " for each byte sent; the least is 1\n",
          j->flop_per_byte);
+  if (fit)
+    printf("*: nothing else that fits takes as little memory, sends as little and runs as little "
+           "again\n");
 }
 
 static const char *verdict_text(const auto_line *x) {
@@ -129,7 +130,7 @@ void auto_json(const auto_search *a) {
          ",\"fit\":%" PRIu32 ",\"undecided\":%" PRIu32 ",\"refused\":%" PRIu32 ",\"reasons\":[",
          a->devices, a->global_batch, j->budget, j->flop_per_byte, a->decided - a->unplayed,
          a->unplayed, a->fits, a->open, a->refused);
-  for (i = 0; i < a->nreason && i < AUTO_REASONS; i++) {
+  for (i = 0; i < a->nreason; i++) {
     printf("%s{\"combinations\":%" PRIu32 ",\"reason\":", i ? "," : "", a->reason[i].count);
     cmd_json_text(stdout, a->reason[i].text);
     printf(",\"parallel\":");

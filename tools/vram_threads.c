@@ -11,7 +11,7 @@
 #define THREADS_STACK ((size_t)4 << 20)
 
 typedef struct work {
-  void (*one)(void *user, uint32_t k, uint32_t i);
+  int (*one)(void *user, uint32_t k, uint32_t i);
   void *user;
   uint32_t parts, next; /* of all; that nobody has begun */
   pthread_mutex_t lock;
@@ -22,9 +22,12 @@ typedef struct worker {
   uint32_t k;
 } worker;
 
-static uint32_t work_take(work *w) {
+/* The next part; ended: the one before was the last. */
+static uint32_t work_take(work *w, int ended) {
   uint32_t i;
   pthread_mutex_lock(&w->lock);
+  if (ended)
+    w->next = w->parts;
   i = w->next;
   w->next += i < w->parts;
   pthread_mutex_unlock(&w->lock);
@@ -34,8 +37,9 @@ static uint32_t work_take(work *w) {
 static void *work_on(void *at) {
   const worker *x = (const worker *)at;
   uint32_t i;
-  while ((i = work_take(x->w)) < x->w->parts)
-    x->w->one(x->w->user, x->k, i);
+  int ended = 0;
+  while ((i = work_take(x->w, ended)) < x->w->parts)
+    ended = x->w->one(x->w->user, x->k, i);
   return NULL;
 }
 
@@ -46,7 +50,7 @@ uint32_t threads_for(uint32_t parts) {
   return parts < n ? parts : n;
 }
 
-void threads_run(uint32_t parts, void (*one)(void *user, uint32_t k, uint32_t i), void *user) {
+void threads_run(uint32_t parts, int (*one)(void *user, uint32_t k, uint32_t i), void *user) {
   const uint32_t n = threads_for(parts);
   pthread_t thread[THREADS_MOST];
   worker x[THREADS_MOST];
@@ -78,10 +82,10 @@ void threads_run(uint32_t parts, void (*one)(void *user, uint32_t k, uint32_t i)
 
 uint32_t threads_for(uint32_t parts) { return parts != 0; }
 
-void threads_run(uint32_t parts, void (*one)(void *user, uint32_t k, uint32_t i), void *user) {
+void threads_run(uint32_t parts, int (*one)(void *user, uint32_t k, uint32_t i), void *user) {
   uint32_t i;
-  for (i = 0; i < parts; i++)
-    one(user, 0, i);
+  for (i = 0; i < parts && !one(user, 0, i); i++)
+    ;
 }
 
 #endif

@@ -10,8 +10,8 @@ enum { THREADS_MOST = 16 };
    environment. */
 uint32_t threads_for(uint32_t parts);
 
-/* one(user, k, i) for every i below `parts`, in any order, k of threads_for(parts) at a time: the
-   number of the thread. */
-void threads_run(uint32_t parts, void (*one)(void *user, uint32_t k, uint32_t i), void *user);
+/* one(user, k, i) for every i below `parts`, each begun behind those before, k of
+   threads_for(parts) at a time: the number of the thread. Not 0: none is begun any more. */
+void threads_run(uint32_t parts, int (*one)(void *user, uint32_t k, uint32_t i), void *user);
 
 #endif

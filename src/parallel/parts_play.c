@@ -166,6 +166,8 @@ VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
   quiet->nodes = NULL;
   quiet->replay = NULL;
   quiet->parallel = &p->alone;
+  quiet->checkpoint = p->nrange ? p->range : NULL; /* of the rank's graph, when that is there */
+  quiet->ncheckpoint = p->nrange;
   quiet->first_step = 1;
   quiet->accumulate = 0;
   quiet->prefetch = 0;
@@ -273,6 +275,9 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
       return 0;
   }
   p->saved = report.saved_bytes;
+  p->workspace = report.workspace_bytes;
+  p->cudnn = report.cudnn_bytes.upper;
+  p->runs_cudnn = report.runs_cudnn;
   p->autocast = vram__autocast_leave(&y.t);
   return 1;
 }
