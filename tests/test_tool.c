@@ -769,7 +769,6 @@ static void no_memory(void) {
                                      "estimate - --train sgd --parallel ddp=2 --rank all --html "
                                      "/dev/null",
                                      "plan - --train sgd --parallel ddp=2 --budget 1GiB",
-                                     "fit - --train sgd --parallel auto --devices 2 --budget 1GiB",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",
                                      "emit - -o build/memory.h",
