@@ -346,7 +346,7 @@ static void stage_known(void) {
     p[1].rank = 0;
     EQUAL(vram_step(&g, &o, scratch, bytes, r + 1, &err), VRAM_ERR_VALUE);
     o.stage_known = 0; /* none that has been played */
-    EQUAL(vram_step(&g, &o, scratch, bytes / 64, r + 1, &err), VRAM_ERR_MEMORY);
+    EQUAL(vram_step(&g, &o, scratch, bytes / 512, r + 1, &err), VRAM_ERR_MEMORY);
     o.stage_known = 1;
     EQUAL(vram_step(&g, &o, scratch, bytes, r + 1, &err), VRAM_ERR_VALUE);
     free(scratch);

@@ -749,6 +749,7 @@ static void no_half(void) {
 
 /* Memory that runs out at every place: status 1, one line, nothing leaked. */
 static void no_memory(void) {
+  static const char page[] = "estimate - --train sgd --parallel ddp=2 --rank all --html /dev/null";
   static const char *const rows[] = {"estimate - --train adamw",
                                      "estimate - --train sgd --table --live",
                                      "estimate - --train sgd --checkpoint-nodes a..b --csv",
@@ -766,8 +767,7 @@ static void no_memory(void) {
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",
                                      "estimate tests/golden/gguf/split-00001-of-00002.gguf",
-                                     "estimate - --train sgd --parallel ddp=2 --rank all --html "
-                                     "/dev/null",
+                                     page,
                                      "plan - --train sgd --parallel ddp=2 --budget 1GiB",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",

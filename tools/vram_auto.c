@@ -1090,12 +1090,14 @@ static int begin(auto_search *a) {
  */
 static int64_t next_divisor(int64_t n, int64_t d) {
   int64_t k = d + 1;
+  if (d >= n)
+    return 0;
   for (; k <= n / k; k++)
     if (n % k == 0)
       return k;
-  for (k = n / k; k && n % k; k--)
+  for (k = n / k; n % k; k--)
     ;
-  return k ? n / k : 0;
+  return n / k;
 }
 
 /* All combinations on the device that j has. */

@@ -98,9 +98,9 @@ typedef struct vram__pipe {
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
   uint32_t schedule, tp;
-  const vram_node **unit;                            /* first nodes of the whole model's units, */
-  uint32_t units;                                    /* so many */
-  vram__pipe_stage *stage;                           /* `local` of them */
+  const vram_node **unit;  /* first nodes of the whole model's units, */
+  uint32_t units;          /* so many */
+  vram__pipe_stage *stage; /* `local` of them */
   vram_stage_action *action;
   uint32_t naction;
   vram_range *range;         /* nodes that are checkpointed, of the rank's graph: */
