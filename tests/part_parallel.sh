@@ -194,6 +194,8 @@ for n in 1 7; do
     --global-batch 12 --json >build/part/auto$n.json
 done
 [ -s build/part/auto1.json ] && cmp -s build/part/auto1.json build/part/auto7.json && ok || bad "several threads find something else"
+${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVRAM_NO_THREADS -c tools/vram_threads.c -o build/part/threads.o && ! nm build/part/threads.o | grep pthread && ok ||
+  bad "threads where there are none"
 cat >build/part/auto.py <<'EOF'
 import json, subprocess, sys
 model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]

@@ -16,8 +16,9 @@ enum {
 static void *list_grow(void *list, uint32_t count, uint32_t *room, size_t each) {
   if (count < *room)
     return list;
-  list = realloc(list, (count + count / 2 + 64) * each);
-  *room = count + count / 2 + 64;
+  list = realloc(list, (count + count / 2 + (size_t)64) * each);
+  if (list)
+    *room = count + count / 2 + 64;
   return list;
 }
 
@@ -467,7 +468,8 @@ static void reason_add(auto_search *a, const char *why, const char *spec, uint32
     ;
   if (i == a->nreason) {
     list = (auto_reason *)list_grow(a->reason, i, &a->reason_room, sizeof *list);
-    if (!list) /* it is counted all the same */
+    a->lost |= !list;
+    if (!list)
       return;
     a->reason = list;
     a->nreason++;
@@ -802,7 +804,8 @@ typedef struct auto_part {
   auto_search found;
   auto_line like; /* a group that is searched */
   int sp;
-  uint32_t at; /* the line that is replayed */
+  uint32_t at;  /* the line that is replayed */
+  uint32_t own; /* 1: what it found is its own */
   int status;
 } auto_part;
 
@@ -818,6 +821,7 @@ static auto_part *part_new(auto_parts *x) {
     return NULL;
   x->at = list;
   memset(list + x->count, 0, sizeof *list);
+  list[x->count].status = OTHER; /* it was not begun */
   return list + x->count++;
 }
 
@@ -844,6 +848,7 @@ static int part_search(void *user, uint32_t k, uint32_t i) {
   const auto_parts *const x = (const auto_parts *)user;
   auto_part *const part = x->at + i;
   auto_search *const found = part_begin(x, k, part);
+  part->own = 1;
   found->line = NULL;
   found->group = NULL;
   found->count = found->room = found->ngroup = found->group_room = 0;
@@ -854,6 +859,7 @@ static int part_search(void *user, uint32_t k, uint32_t i) {
 static void reasons_take(auto_search *a, const auto_search *found) {
   uint32_t i;
   a->refused += found->refused;
+  a->lost |= found->lost;
   for (i = 0; i < found->nreason; i++)
     reason_add(a, found->reason[i].text, found->reason[i].spec, found->reason[i].count);
 }
@@ -880,21 +886,45 @@ static int part_take(auto_search *a, const auto_search *found) {
   return FITS;
 }
 
-static int groups_run(auto_parts *x) {
-  uint32_t i, k;
-  int status = FITS;
-  threads_run(x->count, part_search, x);
-  for (i = 0; i < x->count; i++) {
-    auto_search *const found = &x->at[i].found;
-    if (!status)
-      status = x->at[i].status;
-    if (!status)
-      status = part_take(x->a, found);
-    for (k = 0; k < found->ngroup; k++)
-      group_end(found->group + k);
+static void part_end(auto_part *part) {
+  auto_search *const found = &part->found;
+  uint32_t i;
+  free(found->reason);
+  found->reason = NULL;
+  for (i = 0; i < part->own * found->ngroup; i++)
+    group_end(found->group + i);
+  if (part->own) {
     free(found->group);
     free(found->line);
-    free(found->reason);
+  }
+  part->own = 0;
+}
+
+/* Of several at a time none says what is wrong: the first that fails is tried once more alone, with
+   those behind it. */
+static int parts_run(auto_parts *x, int (*one)(void *user, uint32_t k, uint32_t i)) {
+  const int several = threads_for(x->count) > 1, before = cmd_hush(several);
+  uint32_t i;
+  int status = FITS;
+  threads_run(x->count, one, x);
+  cmd_hush(before);
+  for (i = 0; i < x->count && !status; i++) {
+    status = x->at[i].status;
+    if (status && several) {
+      part_end(x->at + i);
+      status = one(x, 0, i);
+    }
+  }
+  return status;
+}
+
+static int groups_run(auto_parts *x) {
+  uint32_t i;
+  int status = parts_run(x, part_search);
+  for (i = 0; i < x->count; i++) {
+    if (!status)
+      status = part_take(x->a, &x->at[i].found);
+    part_end(x->at + i);
   }
   return status;
 }
@@ -996,12 +1026,10 @@ static int replay_cheapest(auto_search *a) {
           status = cmd_no_memory();
       }
     if (!status)
-      threads_run(x.count, part_replay, &x);
+      status = parts_run(&x, part_replay);
     for (i = 0; i < x.count; i++) {
-      if (!status)
-        status = x.at[i].status;
       reasons_take(a, &x.at[i].found);
-      free(x.at[i].found.reason);
+      part_end(x.at + i);
       line_price(a, a->line + x.at[i].at);
     }
   } while (x.count && !status);
@@ -1118,7 +1146,9 @@ static int search(auto_search *a) {
   if (!status && !a->count)
     status = cmd_bad("no way to divide the batch of all devices among them", NULL,
                      "another one of --devices and --global-batch");
-  return status ? status : replay_shown(a);
+  if (!status)
+    status = replay_shown(a);
+  return !status && a->lost ? cmd_no_memory() : status;
 }
 
 /* One device after the other. */

@@ -86,6 +86,7 @@ typedef struct auto_search {
   uint32_t nbatch;
   auto_reason *reason;
   uint32_t nreason, reason_room, refused;
+  int lost;                   /* a reason, for which there was no memory */
   uint32_t decided, unplayed; /* combinations that are not refused; of these not played */
   uint32_t no, open, fits;
   auto_scratch *scratch; /* of this thread */
