@@ -188,6 +188,14 @@ refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --paral
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
 # each line of fit --parallel auto is what estimate says of its words
 moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+# and what is found does not depend on how many are played at a time
+for n in 1 7; do
+  VRAM_THREADS=$n ./vram fit tests/golden/parallel/odd4.vram --train adamw --amp bf16 --parallel auto --devices 12 --gpu rtx4060 --budget 700MiB \
+    --global-batch 12 --json >build/part/auto$n.json
+done
+[ -s build/part/auto1.json ] && cmp -s build/part/auto1.json build/part/auto7.json && ok || bad "several threads find something else"
+${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVRAM_NO_THREADS -c tools/vram_threads.c -o build/part/threads.o && ! nm build/part/threads.o | grep pthread && ok ||
+  bad "threads where there are none"
 cat >build/part/auto.py <<'EOF'
 import json, subprocess, sys
 model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]
