@@ -64,6 +64,9 @@ int net_bank(net_banks *b, const char *v) {
 
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
+  static const char own[] = "--net --flash --sram --format --align --kernels --bank --tflm";
+  const char *const best = cmd_nearest_of(own, a);
+  char expected[64];
   int64_t count;
   int i;
   if (!strcmp(a, "--embedded"))
@@ -72,8 +75,10 @@ static int net_option(net_job *n, const char *a, const char *v) {
     return n->wants_tflm = 1;
   if (cmd_in(a, "--json --csv --batch --dim"))
     return job_option(&n->j, a, v);
-  if (!cmd_in(a, "--net --flash --sram --format --align --kernels --bank"))
-    return cmd_bad("not an option with --embedded:", a, "vram estimate -h"), 0;
+  if (!cmd_in(a, own)) {
+    snprintf(expected, sizeof expected, "%s%svram estimate -h", best ? best : "", best ? "? " : "");
+    return cmd_bad("not an option with --embedded:", a, expected), 0;
+  }
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--bank"))
