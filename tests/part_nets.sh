@@ -45,6 +45,32 @@ if have gcc; then
   refuse "a kernel that is too large" "$(sed -n 's/^error: //p' $page)" \
     gcc -std=c11 -fsyntax-only -I examples "$work/kernel.c"
 fi
+# a mistake: what the compiler says first names it; a word that is none or a line with two readers are
+# at most ten lines (budgets of SDCC, whose _Static_assert is a warning)
+mistake() { # mistake NAME MOST WANT SED COMPILER...: at most so many lines
+  name=$1 most=$2 want=$3 change=$4
+  shift 4
+  have "$1" || { skip "no $1: $name"; return; }
+  { printf '#define VRAM_MACROS_ONLY\n#include "vram.h"\n'; sed -n '/^VRAM_NET_BEGIN/,/^VRAM_ASSERT/p' examples/net.c; } |
+    sed "s/SRAM)/VRAM_KIB(24))/;s/VRAM_NET_KEEP.*;.*/VRAM_NET_ACTIVATION(kws, k1, r1);/;s/^VRAM_NET_ADD.*/VRAM_NET_ACTIVATION(kws, a2, c2);/;$change" >"$work/mistake.c"
+  LC_ALL=C "$@" -I. "$work/mistake.c" >"$work/said" 2>&1
+  if [ -z "$want" ] && [ ! -s "$work/said" ]; then ok
+  elif [ "$want" ] && grep error "$work/said" | head -n 1 | grep -q "$want" && [ "$(wc -l <"$work/said")" -le "$most" ]; then ok; else
+    bad "$name ($1)"
+    head -n 12 "$work/said"
+  fi
+}
+for cc in "gcc -std=c11 -fsyntax-only" "avr-gcc -std=c99 -fsyntax-only" "sdcc -mmcs51 --std-c11 -S -o $work/mistake.asm"; do
+  mistake "no mistake" 0 "" "" $cc
+  mistake "a format" 10 VRAM__FORMAT_I9 "s/kws, I8/kws, I9/" $cc
+  mistake "a padding" 10 VRAM__PADDING_SAMEE "s/SAME/SAMEE/" $cc
+  mistake "a line that is read twice" 10 kws_d2_is_followed_once "s/p3, a2/p3, d2/" $cc
+  mistake "no END" 40 kws_net_lacks_its_VRAM_NET_END "/_END/d" $cc
+  mistake "a budget" 10 kws_sram_is_over_budget_by "s/VRAM_KIB(24)/VRAM_KIB(8)/" $cc
+done
+mistake "no BEGIN" 9 kws_input_is_no_line_after_its_VRAM_NET_BEGIN "/_BEGIN/d" gcc -std=c11 -fsyntax-only -fmax-errors=1
+mistake "no such line" 9 kws_dd_is_no_line_after_its_VRAM_NET_BEGIN "s/c2, d2/c2, dd/" gcc -std=c11 -fsyntax-only -fmax-errors=1
+
 for net in ad kws ic vww; do
   awk -v net=$net '$1 == "net" && $2 == net { print $4, $5, $7, $8, $9 }' tests/golden/embedded/count.txt
 done >"$work/wanted"

@@ -146,16 +146,13 @@ int net_of_lines(const char *path, const char *text, size_t len, const char *nam
     free(*mem);
     status = source_read(made, len, name, mem, net, &e);
     free(made);
-    if (!status && e.code) {
-      source_error(path, &e);
-      status = USAGE;
-    }
-    return status;
+    if (status || !e.code)
+      return status;
   }
-  if (as_it_stands.code)
-    source_error(path, &as_it_stands);
-  if (as_it_stands.code && !decides)
+  if (made || !decides) {
+    source_error(path, decides ? &e : &as_it_stands);
     return USAGE;
+  }
   cmd_say(
       "%s: macros or conditions decide about its lines, and no compiler reads it (CC, CPPFLAGS; "
       "or make net-report NET=%s)",

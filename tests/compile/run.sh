@@ -151,6 +151,15 @@ if command -v gcc >/dev/null; then
   if [ -s "$work/log" ]; then bad "macro names without VRAM_"; else ok; fi
 fi
 
+# E1. constants are no object code, without optimization neither
+for cc in "gcc -std=c99" "clang -std=c99" "g++ -std=c++11" "clang++ -std=c++20"; do
+  command -v ${cc%% *} >/dev/null && command -v size >/dev/null || continue
+  case $cc in *++*) source=$work/lines.cc ;; *) source=$work/lines.c ;; esac
+  cell "$cc -O0 object" $cc -O0 $ct -c "$source" -o "$work/t.o"
+  size -A "$work/t.o" | awk '/^\.(text|data|bss|rodata|constdata)/ && $2' >"$work/log"
+  if [ -s "$work/log" ]; then bad "$cc -O0: object code"; else ok; fi
+done
+
 # E2. no macro expands an argument more than six times
 python=${PYTHON:-python3}
 if command -v gcc >/dev/null && command -v "$python" >/dev/null; then
