@@ -1131,8 +1131,7 @@
   }
 #endif
 /* said first where it is so */
-#define VRAM__NET_ENDS(net)                                                                        \
-  VRAM__NET_CONSTANTS(net##_net_is_to_fit = net##_net_lacks_its_VRAM_NET_END)
+#define VRAM__NET_ENDS(net) typedef char net##_net_is_to_fit[net##_net_lacks_its_VRAM_NET_END]
 /* Do not compile when the network needs more; the message names the network, flash or SRAM, and
    by how many bytes too much (C11, C++; in C99 with clang). At file scope, once for a network. */
 #define VRAM_ASSERT_FITS(net, flash_bytes, sram_bytes)                                             \
