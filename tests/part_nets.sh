@@ -68,8 +68,8 @@ for cc in "gcc -std=c11 -fsyntax-only" "avr-gcc -std=c99 -fsyntax-only" "sdcc -m
   mistake "no END" 40 kws_net_lacks_its_VRAM_NET_END "/_END/d" $cc
   mistake "a budget" 10 kws_sram_is_over_budget_by "s/VRAM_KIB(24)/VRAM_KIB(8)/" $cc
 done
-mistake "no BEGIN" 9 kws_input_is_no_line_after_its_VRAM_NET_BEGIN "/_BEGIN/d" gcc -std=c11 -fsyntax-only -fmax-errors=1
-mistake "no such line" 9 kws_dd_is_no_line_after_its_VRAM_NET_BEGIN "s/c2, d2/c2, dd/" gcc -std=c11 -fsyntax-only -fmax-errors=1
+mistake "no BEGIN" 9 kws_input_is_no_line_after_BEGIN "/_BEGIN/d" gcc -std=c11 -fsyntax-only -fmax-errors=1
+mistake "no such line" 9 kws_dd_is_no_line_after_BEGIN "s/c2, d2/c2, dd/" gcc -std=c11 -fsyntax-only -fmax-errors=1
 
 for net in ad kws ic vww; do
   awk -v net=$net '$1 == "net" && $2 == net { print $4, $5, $7, $8, $9 }' tests/golden/embedded/count.txt

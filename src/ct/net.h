@@ -165,8 +165,7 @@
    a table of a network includes the network a second time, inside a function and with a
    VRAM_NET_LINE of its own: line is kws_c1, name "c1", op "CONV2D" (see VRAM_NET_OF below). */
 #define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants)                        \
-  VRAM__NET_CONSTANTS(line##_is_no_line_after_its_VRAM_NET_BEGIN =                                 \
-                          before##_is_no_line_after_its_VRAM_NET_BEGIN + 1,                        \
+  VRAM__NET_CONSTANTS(line##_is_no_line_after_BEGIN = before##_is_no_line_after_BEGIN + 1,         \
                       before##_is_followed_once = 1, arguments, constants);                        \
   checks VRAM__NET_DECLARED
 /* takes the semicolon: a declaration that may stand there again and again */
@@ -393,19 +392,19 @@
       N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
       q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a_bits = a_bits, q##_w_bits = w_bits, \
       q##_bias_each = bias_each, q##_scales = scales, q##_bias = 0,                                \
-      q##_is_no_line_after_its_VRAM_NET_BEGIN = 0, VRAM__NET_BYTES(q, N),                          \
-      VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)),                               \
-      VRAM__E(q##_weights, VRAM_U(0)), VRAM__E(q##_flash, VRAM_U(0)),                              \
-      VRAM__E(q##_scratch, VRAM_U(0)), VRAM__E(q##_state, VRAM_U(0)),                              \
-      VRAM__E(q##_params_total, VRAM_U(0)), VRAM__E2(q##_macs_total, VRAM_U(0)),                   \
-      VRAM__E(q##_weights_total, VRAM_U(0)), VRAM__E(q##_flash_total, VRAM_U(0)),                  \
-      VRAM__E(q##_state_total, VRAM_U(0)), VRAM__E(q##_offset, VRAM_U(0)),                         \
-      VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_low_from, VRAM_U(0)),  \
-      VRAM__E(q##_low_to, VRAM_U(0)), VRAM__E(q##_top_from, VRAM_U(0)),                            \
-      VRAM__E(q##_top_to, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),                                \
-      VRAM__COPY(q##_reach, q##_size), VRAM__COPY(q##_live, q##_size),                             \
-      VRAM__COPY(q##_live_peak, q##_size), VRAM__COPY(q##_arena, q##_size),                        \
-      VRAM__COPY(q##_buf0, q##_size), VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),  \
+      q##_is_no_line_after_BEGIN = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_params, VRAM_U(0)),       \
+      VRAM__E2(q##_macs, VRAM_U(0)), VRAM__E(q##_weights, VRAM_U(0)),                              \
+      VRAM__E(q##_flash, VRAM_U(0)), VRAM__E(q##_scratch, VRAM_U(0)),                              \
+      VRAM__E(q##_state, VRAM_U(0)), VRAM__E(q##_params_total, VRAM_U(0)),                         \
+      VRAM__E2(q##_macs_total, VRAM_U(0)), VRAM__E(q##_weights_total, VRAM_U(0)),                  \
+      VRAM__E(q##_flash_total, VRAM_U(0)), VRAM__E(q##_state_total, VRAM_U(0)),                    \
+      VRAM__E(q##_offset, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)),    \
+      VRAM__E(q##_low_from, VRAM_U(0)), VRAM__E(q##_low_to, VRAM_U(0)),                            \
+      VRAM__E(q##_top_from, VRAM_U(0)), VRAM__E(q##_top_to, VRAM_U(0)),                            \
+      VRAM__E(q##_kept, VRAM_U(0)), VRAM__COPY(q##_reach, q##_size),                               \
+      VRAM__COPY(q##_live, q##_size), VRAM__COPY(q##_live_peak, q##_size),                         \
+      VRAM__COPY(q##_arena, q##_size), VRAM__COPY(q##_buf0, q##_size),                             \
+      VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),                                  \
       VRAM__E(q##_scratch_peak, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0); \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
@@ -1049,7 +1048,7 @@
 #define VRAM__NET_LAST(N, p)                                                                       \
   VRAM__NET_CONSTANTS(                                                                             \
       p##_is_followed_once = 1, N##_lacks_its_VRAM_NET_END = 1,                                    \
-      N##_is_no_line_after_its_VRAM_NET_BEGIN = p##_is_no_line_after_its_VRAM_NET_BEGIN + 1,       \
+      N##_is_no_line_after_BEGIN = p##_is_no_line_after_BEGIN + 1,                                 \
       VRAM__COPY(N##_params, p##_params_total), VRAM__COPY2(N##_macs, p##_macs_total),             \
       VRAM__COPY(N##_weights, p##_weights_total), VRAM__COPY(N##_flash, p##_flash_total),          \
       VRAM__COPY(N##_state, p##_state_total), VRAM__COPY(N##_live, p##_live_peak),                 \
