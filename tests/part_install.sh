@@ -205,7 +205,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram estimate tests/golden/parallel/tiny.vram --train adamw --parallel ddp=2 --json
   ./vram estimate tests/golden/parallel/tiny.vram --train adamw --parallel ddp=2 --rank all --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
-  ./vram fit tests/golden/parallel/tiny.vram --train adamw --parallel auto --devices 2 --gpu t4,rtx3060 --json
+  ./vram fit tests/golden/parallel/tiny.vram --train adamw --parallel auto --devices 3 --gpu t4,rtx3060 --json
   ./vram fit tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --budget 4GiB --json
   ./vram plan resnet50 --budget 1400MiB --json
   ./vram plan tests/golden/parallel/tiny.vram --budget 4GiB --parallel fsdp2=2 --json
@@ -222,7 +222,8 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : arena convert diff emit estimate fit list plan replay run watch
+vram : arena convert diff emit estimate fit help list plan replay run watch
+vram help p: parallel plan
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit

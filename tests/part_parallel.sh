@@ -18,13 +18,26 @@ refuse_parallel "a rank out of range: '4' (expected 0 to 3)" $tiny --parallel dd
 refuse_parallel "two wrappers 'fsdp2'" $tiny --parallel ddp=4+fsdp2=2
 refuse_parallel "an option of --parallel: '--rank'" $tiny --rank 1
 refuse_parallel "an option of training without --train: '--parallel'" tests/golden/parallel/tiny.vram --parallel ddp=2
-refuse_parallel "units: no name of this model begins so" $tiny --parallel 'fsdp2=2,units=block\.\d+'
+refuse_parallel "begins so (expected auto, root, or a pattern of names: layers.\d): 'block\.\d+'" $tiny --parallel 'fsdp2=2,units=block\.\d+'
 stages="tests/golden/parallel/tiny4.stages4.vram --train adamw"
 refuse_parallel "Number of microbatches (2) must be greater than or equal to the number of stages (4)." $stages --parallel pp=4,microbatches=2
 refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=9,microbatches=9
-refuse_parallel "loss_fn: no node of the last stage has that name" $stages --parallel pp=2,loss_fn=loss
-refuse_parallel "zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank 1
-refuse_parallel "checkpointed nodes in a pipeline are not played yet" $stages --parallel pp=2 --checkpoint layers
+refuse_parallel "a stage without nodes: more stages than units" $stages --parallel pp=5,microbatches=5,balance=1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --eval-batch 1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --dry-run-batch 1
+refuse_parallel "a last batch, an evaluation or a dry run of a pipeline is not played yet" $stages --parallel pp=2 --last-batch 1
+refuse_parallel "loss_fn: no node of the last stage has that name: 'loss'" $stages --parallel pp=2,loss_fn=loss
+refuse_parallel "loss_fn: no node of the last stage has that name: 'layers.0.w1'" $stages --parallel pp=2,loss_fn=layers.0.w1
+for rank in 0 1; do # every rank refuses what one does
+  refuse_parallel "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank $rank
+  refuse_parallel "step() returns outputs up to PyTorch 2.9: of a loss in the model" $stages --parallel pp=2 --rules torch-2.9 --rank $rank
+  refuse_parallel "what was saved stays with the outputs" $stages --rank $((2 * rank)) --parallel pp=2,schedule=ZBVZeroBubble,return_outputs=1,loss_fn=loss_fn.flatten+tp=2
+done
+refuse_parallel "checkpointed nodes with a schedule that splits backward are not played" $stages --parallel pp=2,schedule=ZBVZeroBubble --checkpoint layers
+refuse_parallel "autocast around a pipeline with checkpointed nodes is not played" $stages --parallel pp=2 --checkpoint layers --amp bf16
+refuse_parallel "reentrant checkpoints in a pipeline are not played" $stages --parallel pp=2 --checkpoint layers --reentrant
+refuse_parallel "checkpoint_sequential of a model that is cut into stages" $stages --parallel pp=2 --checkpoint 2
+refuse_parallel "a checkpointed part that goes over the edge of a stage is not played" $stages --parallel pp=2 --checkpoint-nodes layers.1.add_1..layers.2.add
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
 refuse_parallel "a schedule that splits backward loses gradients of units" $stages --parallel pp=2,schedule=ZBVZeroBubble+fsdp2=2
 refuse_parallel "pp with ddp is played without find_unused_parameters and static_graph" $stages --parallel pp=2+ddp=2,static_graph=1
@@ -93,6 +106,10 @@ same_stage() { # same_stage MODEL SPEC RANK: the text of a stage has what the ra
 same_stage tests/golden/parallel/tiny4.stages4.vram pp=4,loss_fn=loss_fn.flatten 3
 same_stage tests/golden/parallel/t5.vram pp=3 1
 same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
+# a stage is the same however many microbatches there are, and takes no more memory to write
+./vram convert tests/golden/parallel/t5.vram --parallel pp=3,microbatches=3 --rank 1 -o build/part/rank.vram
+(ulimit -v 400000; ./vram convert tests/golden/parallel/t5.vram --parallel pp=3,microbatches=100000 --rank 1) | cmp -s - build/part/rank.vram && ok ||
+  bad "a stage of many microbatches"
 ./vram convert tests/golden/parallel/t5.vram --parallel pp=3 --rank 1 | grep -q '^backward .* .*' && ok || bad "a stage that sends several values"
 # PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
 printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
@@ -142,8 +159,27 @@ for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
   [ "$nodes" ] && [ "$(cat build/part/parallel.want)" = "$(figures planned <build/part/parallel.out)" ] && ok || bad "the step planned for $spec is not that of $nodes"
   ./vram estimate $tiny4 --parallel $spec --checkpoint-nodes "$nodes" --rank all --budget "$smallest" >build/part/parallel.out && ok || bad "$spec: a rank does not fit with the plan"
 done
-if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "checkpointed nodes in a pipeline are not played"; then ok; else bad "a plan of a pipeline"; fi
-if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -q "no moves: no '--moves'"; then ok; else bad "moves of many devices"; fi
+# twelve layers; names with a number that are of no module are no units to checkpoint
+./vram plan gpt2 --train adamw --parallel fsdp2=4 --budget 8GiB | grep -q " calls of checkpoint() on 12 units" && ok || bad "units without parameters and operations"
+if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "no plan of a pipeline"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -qF "to choose from: no '--moves'"; then ok; else bad "moves of many devices"; fi
+# of unequal ranks it is the greatest: here that of rank 0, where without a plan rank 2 is the fullest
+llama8="tests/golden/parallel/llama8.vram --batch 4"
+smallest=$(./vram plan $llama8 --parallel zero1=3 --budget 1KiB --json | number smallest_budget_bytes)
+./vram plan $llama8 --parallel zero1=3 --budget "${smallest:-1}" >build/part/parallel.out && ok || bad "vram plan zero1=3: its smallest budget $smallest"
+refuse_plan() { # refuse_plan MESSAGE OPTIONS...
+  message=$1
+  shift
+  ./vram plan $tiny4 "$@" >build/part/parallel.out 2>&1
+  [ $? = 2 ] && [ "$(cat build/part/parallel.out)" = "vram: $message" ] && ok || bad "vram plan $*: $(head -1 build/part/parallel.out)"
+}
+refuse_plan "no devices for '--deepspeed' (expected --devices N)" --deepspeed $config --budget 4GiB
+refuse_plan "--deepspeed excludes '--parallel'" --deepspeed $config --devices 4 --parallel ds3=4 --budget 4GiB
+refuse_plan "no budget for '--deepspeed' (expected --budget SIZE or --gpu NAME)" --deepspeed $config --devices 4
+refuse_plan "no budget for '--parallel' (expected --budget SIZE or --gpu NAME)" --parallel ddp=2
+for option in "--planner sqrt" "--slots 3" "--align 512"; do
+  refuse_plan "--parallel has calls of torch.utils.checkpoint to choose from: no '${option% *}'" --parallel ddp=2 --budget 4GiB $option
+done
 layers="tests/golden/parallel/layers.vram --train adamw"
 refuse_parallel "expected to have finished reduction in the prior iteration" tests/golden/parallel/layers_unused.vram --train adamw --parallel ddp=3
 refuse_parallel "only supports using the same dense type" tests/golden/parallel/layers_mixed.vram --train adamw --parallel zero1=3
@@ -172,6 +208,43 @@ sys.exit(0 if len(lines) > 7 else f"{len(lines)} lines")
 EOF
 python3 build/part/auto.py tests/golden/parallel/moe1.vram 2 && ok || bad "another step than estimate plays"
 python3 build/part/auto.py tests/golden/parallel/odd4.vram 4 fsdp2 tp=2,sp && ok || bad "another step than estimate plays"
+# --top decides what is played, not what fits, nor what is marked of it; each combination that is refused has a reason
+cat >build/part/auto_top.py <<'EOF'
+import json, subprocess, sys
+devices, budget, unplayed = sys.argv[1:]
+auto = ["--parallel", "auto", "--devices", devices, "--global-batch", "8", "--budget", budget, "--json", "--top"]
+words = ["./vram", "fit", "tests/golden/parallel/resnet50.vram", "--train", "adamw", *auto]
+every, some = (json.loads(subprocess.run([*words, top], stdout=subprocess.PIPE).stdout) for top in ("all", "1000"))
+name = lambda x: (x["parallel"], x["batch"], x["checkpoint_layers"], x["pareto"])
+fit = [sorted(name(x) for x in of["lines"] if x["fits"]) for of in (every, some)]
+if every["not_played"] or bool(some["not_played"]) != (unplayed == "1"):
+    sys.exit(f"{some['not_played']} combinations not played")
+if sum(x["combinations"] for x in some["reasons"]) != some["refused"]:
+    sys.exit("reasons of others than are refused")
+sys.exit(0 if fit[0] and fit[0] == fit[1] else "other lines fit or are marked")
+EOF
+for words in "8 2289532929 1" "4 2297921537 0"; do
+  python3 build/part/auto_top.py $words && ok || bad "--top all and --top 1000: $words"
+done
+auto() { # auto OPTIONS...: fit --parallel auto as JSON
+  ./vram fit "$@" --train adamw --gpu rtx4060 --json --top all >build/part/auto.json 2>build/part/auto.out
+}
+printf 'dim N=1\ninput x f32 [N,64]\nlinear a x out_features=64\nlinear b a out_features=64\n' >build/part/auto.vram
+auto build/part/auto.vram --parallel auto --devices 2 --global-batch 6 # of 2 there is no combination
+grep -q '"batch":3,' build/part/auto.json && ok || bad "a micro-batch behind one that the ranks do not divide is not tried"
+auto build/part/auto.vram --parallel auto --devices 1 --global-batch 4294967296
+if grep -q 'more than 1000000 micro-batches' build/part/auto.json && ! grep -q '"micro_batches":0\|nan' build/part/auto.json; then ok; else bad "more micro-batches than 32 bits have"; fi
+auto mlp --parallel auto --devices 4 --global-batch 12
+[ "$(grep -o 'a sequence that the ranks do not divide' build/part/auto.json | wc -l)" = 1 ] && ok || bad "a reason with other numbers is another one"
+auto tests/golden/parallel/llama8.vram --parallel 'auto,units=layers\.[01]' --devices 2 --global-batch 2 # 2 of 8 layers run again, or all
+python3 - <<'EOF' && ok || bad "other layers run again than those that are checkpointed"
+import json, sys
+lines = json.load(open("build/part/auto.json"))["lines"]
+again = {x["parallel"]: x["recomputed_flops"] for x in lines if x["checkpoint_layers"] and x["cp"] * x["tp"] == 1}
+sys.exit(again["ddp=2"] != 4 * again[r"fsdp2=2,units=layers\.[01]"])
+EOF
+(ulimit -v 200000 && auto tests/golden/parallel/tiny.vram --parallel auto --devices 2 --global-batch 131072)
+grep -q 'takes more memory than this machine gives' build/part/auto.json && ok || bad "a combination that cannot be played ends the search: $(cat build/part/auto.out)"
 if ./vram fit $moe1 --parallel "auto,units=$(printf '%0200d' 0)" --devices 2 --gpu rtx4060,a100-80 --json >build/part/auto.json 2>build/part/auto.out; then
   bad "options of any length"; else
   [ ! -s build/part/auto.json ] && grep -qF "options of --parallel auto are too long:" build/part/auto.out && ok || bad "options of any length: $(cat build/part/auto.out)"
@@ -185,6 +258,6 @@ done
 sed '/^unit /d' tests/golden/parallel/tiny.vram >build/part/parallel.out
 sed '2i\
 unit no_module' build/part/parallel.out >build/part/parallel.vram
-refuse_parallel "unit lines: no module of this model has one of these names" build/part/parallel.vram --train adamw --parallel fsdp2=2
+refuse_parallel "unit lines: no module of this model has one of these names: 'no_module'" build/part/parallel.vram --train adamw --parallel fsdp2=2
 sed '2s/unit/stage/' build/part/parallel.vram >build/part/parallel2.vram
-refuse_parallel "a stage line names what no module is called" build/part/parallel2.vram --train adamw --parallel pp=2
+refuse_parallel "a stage line names what no module is called: 'no_module'" build/part/parallel2.vram --train adamw --parallel pp=2

@@ -95,8 +95,24 @@ static void test_wrong(void) {
       {"ddp=2,,hook=bf16", VRAM_ERR_SYNTAX, 7, "an option without a name (expected NAME=VALUE)"},
       {"pp=2,loss_fn=", VRAM_ERR_VALUE, 14, "loss_fn (expected the name of a node)"},
       {"fsdp2=2,units=.*.*.*.*.*x", VRAM_ERR_VALUE, 15,
-       "units '.*.*.*.*.*x' (expected auto, root, or names of nodes up to a point, with four of * "
-       "and + at most)"},
+       "units '.*.*.*.*.*x' (expected auto, root, or names of nodes up to a point, with four of *, "
+       "+ and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.?.?.?.?.?x", VRAM_ERR_VALUE, 15,
+       "units '.?.?.?.?.?x' (expected auto, root, or names of nodes up to a point, with four of *, "
+       "+ and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.*.*.*[|].*.*x", VRAM_ERR_VALUE, 15,
+       "units '.*.*.*[|].*.*x' (expected auto, root, or names of nodes up to a point, with four of "
+       "*, + and ? at most, each [ closed)"},
+      {"fsdp2=2,units=.*.*.*\\|.*.*x", VRAM_ERR_VALUE, 15,
+       "units '.*.*.*\\|.*.*x' (expected auto, root, or names of nodes up to a point, with four of "
+       "*, + and ? at most, each [ closed)"},
+      {"fsdp2=2,units=a[0", VRAM_ERR_VALUE, 15,
+       "units 'a[0' (expected auto, root, or names of nodes up to a point, with four of *, + and ? "
+       "at most, each [ closed)"},
+      {"fsdp2=2,units=auto+ddp", VRAM_ERR_SYNTAX, 20,
+       "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
+      {"pp=2,loss_fn=a+ddp", VRAM_ERR_SYNTAX, 16,
+       "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp", VRAM_ERR_SYNTAX, 1, "a strategy without its ranks: 'ddp' (expected NAME=SIZE)"},
       {"ddp=0", VRAM_ERR_VALUE, 5, "a number of ranks: '0' (expected 1 to 1048576)"},
       {"ddp=1048577", VRAM_ERR_VALUE, 5, "a number of ranks: '1048577' (expected 1 to 1048576)"},
@@ -105,6 +121,7 @@ static void test_wrong(void) {
       {"tp=2+tp=2", VRAM_ERR_VALUE, 6, "a strategy twice 'tp'"},
       {"tp=2,sp", VRAM_ERR_SYNTAX, 6, "an option without a value: 'sp' (expected NAME=VALUE)"},
       {"tp=2,sp=2", VRAM_ERR_VALUE, 9, "sp '2' (expected 0 or 1)"},
+      {"pp=2,units=a+fsdp2=2,units=b,mp=bf16,mp=f16", VRAM_ERR_VALUE, 38, "an option twice: 'mp'"},
       {"ddp=2,hook=i8", VRAM_ERR_VALUE, 12, "hook 'i8' (expected bf16, fp16 or f32)"},
       {"ddp=2,sp=1", VRAM_ERR_NAME, 7, "no option of this strategy: 'sp': the nearest is hook"},
       {"ds1=2,reduce_bucket_size=99999999999999999999", VRAM_ERR_VALUE, 26,
@@ -581,6 +598,7 @@ static void test_balance(void) {
 /* `stage` lines: the modules with which stages begin, the first left out. */
 static void test_stage_lines(void) {
   uint64_t random = 3;
+  uint32_t i;
   cut_model m;
   vram_error err;
   cut_model_of(&m, &random, 6, "stage u.1 u.5\n");
@@ -594,7 +612,17 @@ static void test_stage_lines(void) {
                  "stages of all ranks");
   cut_model_of(&m, &random, 6, "stage u.3\nstage u.9\n");
   cut_params_of(&m, "pp=3,microbatches=3", 1, &err);
-  TEXT(err.text, "a stage line names what no module is called");
+  TEXT(err.text, "a stage line names what no module is called: 'u.9'");
+  cut_model_of(&m, &random, 6, "stage u.5 u.1\n"); /* every rank refuses what one does */
+  for (i = 0; i < 3; i++) {
+    cut_params_of(&m, "pp=3,microbatches=3", i, &err);
+    TEXT(err.text,
+         "a stage line names a module that does not begin behind the stage before it: 'u.1'");
+  }
+  cut_model_of(&m, &random, 6, "stage u.2 u.2\n");
+  cut_params_of(&m, "pp=3,microbatches=3", 0, &err);
+  TEXT(err.text,
+       "a stage line names a module that does not begin behind the stage before it: 'u.2'");
 }
 
 int main(void) {

@@ -339,8 +339,16 @@ static void stage_known(void) {
     alone = r;
     known = r + 1;
     CHECK(!memcmp(alone, known, sizeof *r));
+    EQUAL(vram_step(&g, &o, scratch, 16384, r + 1, &err), VRAM_ERR_MEMORY);
+    p[1].schedule = VRAM_PIPELINE_GPIPE;
+    EQUAL(vram_step(&g, &o, scratch, bytes, r + 1, &err), VRAM_ERR_VALUE);
+    p[1].schedule = p->schedule;
     p[1].rank = 0;
-    CHECK(scratch && vram_step(&g, &o, scratch, bytes, r + 1, &err) == VRAM_ERR_VALUE);
+    EQUAL(vram_step(&g, &o, scratch, bytes, r + 1, &err), VRAM_ERR_VALUE);
+    o.stage_known = 0; /* none that has been played */
+    EQUAL(vram_step(&g, &o, scratch, bytes / 512, r + 1, &err), VRAM_ERR_MEMORY);
+    o.stage_known = 1;
+    EQUAL(vram_step(&g, &o, scratch, bytes, r + 1, &err), VRAM_ERR_VALUE);
     free(scratch);
   }
   free(text);

@@ -302,6 +302,15 @@ static void options(void) {
     {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},
     {"fit - --csv", "vram: an option of --parallel auto: '--csv'"},
     {"fit - --top 3 --budget 1GiB", "vram: an option of --parallel auto: '--top'"},
+    {"fit - --parallel auto,sp=1,microbatches=4",
+     "vram: --parallel auto tries for itself: 'microbatches'"},
+    {"fit - --parallel auto,mp=bf16,sp=1,mp=f16",
+     "vram: an option of --parallel auto twice: 'mp=bf16,sp=1,mp=f16'"},
+    {"fit - --train sgd --parallel auto --devices 11 --global-batch 3 --budget 1GiB",
+     "vram: no way to divide the batch of all devices among them (expected another one of "
+     "--devices and --global-batch)"},
+    {"fit - --train sgd --parallel auto --devices 2 --batch 0 --budget 1GiB",
+     "vram: a batch that is empty or too large, of '-' (expected --global-batch N)"},
     {"fit - --top 0", "vram: not a number of lines '0' (expected 1 or more, or all)"},
     {"fit - --top some", "vram: not a number of lines 'some' (expected 1 or more, or all)"},
     {"fit - --gpu h100-80,a100-80",
@@ -448,10 +457,13 @@ static void options(void) {
      "vram: standard output takes one of --json, --csv and one FILE -"},
     {"estimate - --svg - --html -",
      "vram: standard output takes one of --json, --csv and one FILE -"},
-    {"convert - --parallel ddp=2", "vram: nothing is cut by 'ddp=2' (expected tp=N, ep=N or cp=N)"},
+    {"convert - --parallel ddp=2",
+     "vram: nothing is cut by 'ddp=2' (expected tp=N, ep=N, cp=N or pp=N)"},
     {"convert - --parallel tp=2 --rank 5", "vram: a rank out of range: '5' (expected 0 to 1)"},
     {"convert - --parallel tp=2,plan=rowwise:a",
      "-:4:1: a layer cut by rows whose input is not cut by columns (a, weight [8,8])"},
+    {"help plan x", "vram: a second word 'x' (expected one)"},
+    {"help --parallel", "vram: no help of '--parallel' (expected a command, or parallel)"},
     {"estimate tests/errors.txt",
      "tests/errors.txt:1:1: an unknown op (found Texts, expected an op of `vram list ops`)"},
   };
@@ -737,6 +749,7 @@ static void no_half(void) {
 
 /* Memory that runs out at every place: status 1, one line, nothing leaked. */
 static void no_memory(void) {
+  static const char page[] = "estimate - --train sgd --parallel ddp=2 --rank all --html /dev/null";
   static const char *const rows[] = {"estimate - --train adamw",
                                      "estimate - --train sgd --table --live",
                                      "estimate - --train sgd --checkpoint-nodes a..b --csv",
@@ -754,6 +767,8 @@ static void no_memory(void) {
                                      "estimate - --train sgd --trace build/memory.json",
                                      "estimate - --train sgd --checkpoint auto --budget 1GiB",
                                      "estimate tests/golden/gguf/split-00001-of-00002.gguf",
+                                     page,
+                                     "plan - --train sgd --parallel ddp=2 --budget 1GiB",
                                      "estimate --embedded - --json",
                                      "estimate --embedded tests/embedded/kws.h",
                                      "emit - -o build/memory.h",
@@ -764,12 +779,14 @@ static void no_memory(void) {
   size_t i;
   long k;
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
-    int status = OTHER;
-    for (k = 0; k < 4000 && status == OTHER; k++) {
+    int status = OTHER, failed = 1, without = 0;
+    for (k = 0; k < 4000 && failed; k++) {
       long live = alloc_live;
       alloc_left = k;
       snprintf(test_where, sizeof test_where, "vram %s, allocation %ld fails", rows[i], k);
       status = command(rows[i], small, sizeof small - 1);
+      failed = alloc_left < 0;
+      without += failed && status != OTHER;
       alloc_left = -1;
       EQUAL(alloc_live, live);
       CHECK(status == OTHER || status == FITS || status == TOO_LARGE);
@@ -778,6 +795,7 @@ static void no_memory(void) {
         printf("  %s", err);
     }
     CHECK(status != OTHER);
+    CHECK(without <= 1); /* there is one thing that a command does without */
   }
   *test_where = 0;
 }

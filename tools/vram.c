@@ -6,7 +6,7 @@ cmd_text help_main = {
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
-    "  vram plan MODEL|CHAIN what to compute again to train within a budget\n"
+    "  vram plan MODEL|CSV   what to compute again to train within a budget\n"
     "  vram arena CSV|MODEL  offsets for buffers with known lifetimes\n"
     "  vram emit MODEL       a C header: the network, checked by the compiler\n"
     "  vram convert FILE     the graph of a file of a model in the text form\n"
@@ -69,7 +69,8 @@ static cmd_text help_parallel = {
     "                        return_outputs, balance, crossing=DTYPE, units=PATTERN\n"
     "  cp=N                  context parallelism: rotate_method=allgather|alltoall,\n"
     "                        enable_load_balance\n"
-    "  ep=N                  expert parallelism, with ddp over the same ranks\n"
+    "  ep=N                  expert parallelism, with ddp=N over the same ranks, which\n"
+    "                        it adds; ddp's options\n"
     "\n"
     "what goes together      fsdp2 or hsdp with tp; pp with ddp, zero1, fsdp2, hsdp\n"
     "                        and tp; cp with ddp, zero1, fsdp1, fsdp2, hsdp\n"
@@ -93,16 +94,22 @@ const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"run", help_run, run_command},
                                {"watch", help_watch, watch_command},
                                {"list", help_list, list_command},
+                               {"help", help_main, help_command},
                                {"complete", help_none, complete_command},
                                {NULL, NULL, NULL}};
 
 /* `vram help WORD`: of a command, or of what has a text of its own. */
-static int help(const char *word) {
+int help_command(int argc, char **argv) {
+  const char *const word = argc ? argv[0] : "help";
   const cmd_entry *c;
+  if (argc > 1)
+    return cmd_bad("a second word", argv[1], "one");
+  if (!strcmp(word, "-h") || !strcmp(word, "--help"))
+    return cmd_help(help_main, stdout), FITS;
   for (c = cmd_table; c->name; c++)
     if (!strcmp(word, c->name) && *c->help)
       return cmd_help(c->help, stdout), FITS;
-  if (strcmp(word, "parallel") && strcmp(word, "--parallel"))
+  if (strcmp(word, "parallel"))
     return cmd_bad("no help of", word, "a command, or parallel");
   return cmd_help(help_parallel, stdout), FITS;
 }
@@ -113,9 +120,7 @@ static int run(int argc, char **argv) {
   char expected[64];
   if (argc < 2)
     return cmd_help(help_main, stderr), USAGE;
-  if (argc > 2 && !strcmp(argv[1], "help"))
-    return help(argv[2]);
-  if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
+  if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
     return cmd_help(help_main, stdout), FITS;
   if (!strcmp(argv[1], "--version"))
     return printf("vram %s\n", VRAM_VERSION), FITS;

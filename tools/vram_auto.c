@@ -1,5 +1,6 @@
 /* vram fit --parallel auto: every way to cut and wrap a model for so many devices, a step of its
-   fullest rank played for each. */
+   fullest rank played for each that may fit. With --top a combination ends at the first rank that
+   does not fit, and what takes more than one that does not fit is not played. */
 #include "vram_auto.h"
 
 enum {
@@ -7,6 +8,8 @@ enum {
   AUTO_WAY = 64,
   AUTO_NODE = 8 /* ranks of tensor and of context parallelism at most: those of a node */
 };
+
+#define AUTO_BATCH (INT64_C(1) << 40) /* of all devices, at most */
 
 /* ---- lists that grow ---- */
 
@@ -175,10 +178,13 @@ static int lines_add(auto_search *a, const auto_line *group, int sp) {
   int status = FITS;
   for (like.pp = 1; like.pp <= beside && !status; like.pp++) {
     const uint32_t dp = beside / like.pp;
+    int64_t micro_batches;
     if (beside % like.pp || dp % like.ep || a->global_batch % dp ||
         a->global_batch / dp % like.batch)
       continue;
-    like.micro_batches = (uint32_t)(a->global_batch / dp / like.batch);
+    micro_batches = a->global_batch / dp / like.batch;
+    like.micro_batches =
+        micro_batches > AUTO_MICRO_BATCHES ? AUTO_MICRO_BATCHES + 1u : (uint32_t)micro_batches;
     if (like.pp > 1 && like.micro_batches < like.pp) /* as Schedule1F1B wants it */
       continue;
     n = wrappers_of(a, &like, dp, way);
@@ -191,12 +197,12 @@ static int lines_add(auto_search *a, const auto_line *group, int sp) {
 
 /* ---- what a combination costs ---- */
 
-/* Operations of the whole model's forward pass on a micro-batch, and of those that run again. */
-static void count_flops(const vram_graph *g, const vram_range *range, uint32_t nrange,
-                        double *forward, double *again) {
+/* Operations of a forward pass on a micro-batch; *part: how much of them runs again. */
+static double count_flops(const vram_graph *g, const vram_range *range, uint32_t nrange,
+                          double *part) {
   const vram_node *n;
+  double forward = 0, again = 0;
   uint32_t k = 0;
-  *forward = *again = 0;
   for (n = g->first; n; n = n->next) {
     const double flops = (double)vram_node_flops(n);
     uint32_t times = vram_node_recomputed(n);
@@ -205,9 +211,11 @@ static void count_flops(const vram_graph *g, const vram_range *range, uint32_t n
     while (k < nrange && range[k].last->index < n->index)
       k++;
     times += k < nrange && n->index >= range[k].first->index;
-    *forward += flops;
-    *again += flops * times;
+    forward += flops;
+    again += flops * times;
   }
+  *part = forward > 0 ? again / forward : 0;
+  return forward;
 }
 
 /* The part of a pipeline's time in which a rank waits: of M microbatches and P ranks (P - 1) / (M +
@@ -220,10 +228,10 @@ static void line_price(const auto_search *a, auto_line *x) {
   x->cost = (x->flops + x->again) / (1 - x->bubble) + (double)x->sent * (double)a->j->flop_per_byte;
 }
 
-static void line_cost(const auto_search *a, auto_line *x, double forward, double again) {
+static void line_cost(const auto_search *a, auto_line *x, double forward) {
   const double share = (double)x->micro_batches / ((double)x->tp * x->cp * x->pp);
   x->flops = 3 * forward * share;
-  x->again = again * share;
+  x->again = forward * x->part_again * share;
   x->bubble = bubble_of(x->pp, x->micro_batches);
   line_price(a, x);
 }
@@ -339,6 +347,9 @@ static int ranges_of(auto_place *x, vram_words units) {
   if (n)
     vram_graph_ranges(&x->g, "layers", x->layer, n, &x->nlayer, NULL);
   vram_graph_unit_ranges(&x->g, units, x->unit, x->nunit);
+  count_flops(&x->g, NULL, 0, &x->own_again);
+  count_flops(&x->g, x->layer, x->nlayer, &x->layers_again);
+  count_flops(&x->g, x->unit, x->nunit, &x->units_again);
   return are_alike(x);
 }
 
@@ -394,19 +405,18 @@ static int places_of(auto_search *a, const auto_line *x, const vram_parallel *p,
 /* ---- playing ---- */
 
 /* Where scratch has to grow, what a stage has left there is gone. */
-static int step_on(auto_search *a, const vram_graph *g, vram_step_options *o, vram_report *r,
-                   vram_error *err) {
+static void step_on(auto_search *a, const vram_graph *g, vram_step_options *o, vram_report *r,
+                    vram_error *err) {
   const uint64_t need = vram_step_bytes(g, o);
   if (need > a->scratch_bytes) {
     o->stage_known = 0;
     free(a->scratch);
     a->scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
     a->scratch_bytes = a->scratch ? need : 0;
-    if (!a->scratch)
-      return cmd_no_memory();
   }
   vram_step(g, o, a->scratch, a->scratch_bytes, r, err);
-  return err->code == VRAM_ERR_MEMORY ? cmd_no_memory() : FITS;
+  if (err->code == VRAM_ERR_MEMORY)
+    snprintf(err->text, sizeof err->text, "to play it takes more memory than this machine gives");
 }
 
 static uint64_t room_of(const vram_report *r, uint64_t budget) {
@@ -426,20 +436,32 @@ static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
              : AUTO_FITS;
 }
 
-/* Reasons are the same up to what was found. */
+/* Behind numbers and what is in quotes. */
+static const char *reason_skip(const char *at) {
+  while ((*at >= '0' && *at <= '9') || (*at == '\'' && strchr(at + 1, '\'')))
+    at = *at == '\'' ? strchr(at + 1, '\'') + 1 : at + 1;
+  return at;
+}
+
+/* Reasons are the same up to what was found, with other numbers and names. a: as long as one is
+   kept. */
 static int same_reason(const char *a, const char *b) {
-  const char *end = strstr(a, " (found");
-  return !strncmp(a, b, end ? (size_t)(end - a) : sizeof((auto_reason *)0)->text - 1);
+  const char *const end = a + sizeof((auto_reason *)0)->text - 1, *const from = a;
+  for (a = reason_skip(a), b = reason_skip(b); *a == *b;
+       a = reason_skip(a + 1), b = reason_skip(b + 1))
+    if (!*a || !strncmp(a, " (found", 7))
+      return 1;
+  return !*a && a - from == end - from;
 }
 
 static void refuse(auto_search *a, auto_line *x, const char *why) {
   uint32_t i;
   x->verdict = AUTO_REFUSED;
   a->refused++;
-  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
+  for (i = 0; i < a->nreason && i < AUTO_REASONS && !same_reason(a->reason[i].text, why); i++)
     ;
   if (i == AUTO_REASONS)
-    return;
+    why = "other reasons";
   if (i == a->nreason) {
     a->nreason++;
     snprintf(a->reason[i].text, sizeof a->reason->text, "%.*s", (int)sizeof a->reason->text - 1,
@@ -472,9 +494,10 @@ typedef struct auto_play {
   const auto_places *places;
 } auto_play;
 
-/* A rank's step; the line has the fullest one's. *r: what it was, where it is not refused. */
+/* A rank's step; the line has the fullest one's. *r: what it was, where it is not refused. *known:
+   the scratch has its stage. */
 static int rank_play(auto_search *a, auto_play *y, const auto_place *place, uint32_t stage,
-                     vram_report *r) {
+                     vram_report *r, int *known) {
   auto_line *const x = y->x;
   const vram_graph *const g = &place->g;
   vram_step_options quick;
@@ -489,8 +512,9 @@ static int rank_play(auto_search *a, auto_play *y, const auto_place *place, uint
   if (err.code == VRAM_ERR_MEMORY) {
     status = fullest_shard(g, &y->p);
     if (!status)
-      status = step_on(a, g, &y->o, r, &err);
+      step_on(a, g, &y->o, r, &err);
   }
+  *known = !err.code;
   if (status)
     return status;
   if (err.code && err.code != VRAM_ERR_OVERFLOW) {
@@ -549,8 +573,12 @@ static int play_begin(auto_search *a, auto_line *x, int replay, auto_play *y) {
   y->x = x;
   x->verdict = AUTO_FITS;
   x->replayed = replay;
-  x->partly = 0;
+  x->played = AUTO_ALL;
   x->report.device_bytes.expected = x->sent = 0;
+  if (x->micro_batches > AUTO_MICRO_BATCHES) {
+    refuse(a, x, "more than 1000000 micro-batches");
+    return FITS;
+  }
   if (vram_parallel_parse(x->spec, &y->p, &err)) {
     refuse(a, x, err.text);
     return FITS;
@@ -562,6 +590,9 @@ static int play_begin(auto_search *a, auto_line *x, int replay, auto_play *y) {
     refuse(a, x, y->places->err.text);
     return FITS;
   }
+  x->part_again = !x->checkpoint                       ? y->places->at->own_again
+                  : y->p.wrapper == VRAM_WRAPPER_FSDP2 ? y->places->at->units_again
+                                                       : y->places->at->layers_again;
   y->p.step = a->j->nth_step;
   y->o = a->j->o;
   y->o.budget_bytes = a->j->budget;
@@ -585,10 +616,11 @@ static int play_ranges(auto_search *a, auto_play *y, const auto_place *place) {
   return y->o.ncheckpoint != 0;
 }
 
-/* Rows of the parameters are divided by as many ranks. */
+/* Rows of the parameters, which are all that is sharded, are divided by as many ranks. */
 static int divides(const vram_graph *g, uint32_t ranks) {
   const vram_param *p;
-  for (p = g->param_first; p && p->d->ndim && p->d->v[0] % ranks == 0; p = p->next)
+  for (p = g->param_first; p && (p->kind == 2 || (p->d->ndim && p->d->v[0] % ranks == 0));
+       p = p->next)
     ;
   return !p;
 }
@@ -607,7 +639,7 @@ static int takes_more(auto_search *a, auto_play *y, uint64_t least, vram_bounds 
     return 0;
   device = least > UINT64_MAX / 2 ? least : least + context.expected + r.nccl_bytes.expected;
   x->verdict = AUTO_NO;
-  x->partly = x->report.device_bytes.expected ? AUTO_PARTLY : AUTO_UNPLAYED;
+  x->played = x->report.device_bytes.expected ? AUTO_PARTLY : AUTO_NONE;
   if (device > x->report.device_bytes.expected)
     x->report.device_bytes.expected = device;
   return 1;
@@ -624,18 +656,17 @@ static int family_rank(auto_search *a, auto_play *y, uint32_t n, uint32_t i, uin
   for (k = 0; k < n && !status; k++) {
     auto_line *const x = y[k].x;
     const auto_place *place;
-    if (!x->verdict || x->partly || i >= y[k].places->count)
+    if (!x->verdict || x->played != AUTO_ALL || i >= y[k].places->count)
       continue;
     place = y[k].places->at + i;
     if (is_behind_the_same(a, x, place, stage) || !play_ranges(a, y + k, place) ||
         takes_more(a, y + k, least, context))
       continue;
     y[k].o.stage_known = known && x->pp > 1;
-    status = rank_play(a, y + k, place, stage, &r);
-    known = x->verdict != AUTO_REFUSED;
+    status = rank_play(a, y + k, place, stage, &r, &known);
     if (status || x->verdict != AUTO_NO || !a->j->top || (y[k].o.replay && !(a->open + a->fits)))
       continue;
-    x->partly = AUTO_PARTLY;
+    x->played = AUTO_PARTLY;
     x->replayed = 0;
     context = r.context_bytes;
     if (x->family >= AUTO_GATHERED && !has_option(a, "reshard") &&
@@ -714,7 +745,7 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   const vram_graph *const whole = &l->g;
   auto_line of = *like;
   const uint32_t from = a->count;
-  double forward[2] = {0, 0}, again[2] = {0, 0};
+  double forward, own;
   auto_group *group = group_new(a);
   uint32_t i;
   int status;
@@ -730,19 +761,13 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
     status = places_make(a, whole, &group->cut, &group->plain);
   if (status)
     return status;
-  if (!group->plain.err.code) {
-    const auto_place *place = group->plain.at;
-    count_flops(whole, NULL, 0, forward, again);
-    if (place->nlayer)
-      count_flops(&place->g, place->layer, place->nlayer, forward + 1, again + 1);
-    again[1] = forward[1] > 0 ? again[1] * (forward[0] / forward[1]) : 0;
-  }
+  forward = count_flops(whole, NULL, 0, &own);
   for (i = from; i < a->count && group->plain.err.code; i++)
     refuse(a, a->line + i, group->plain.err.text);
   status = group->plain.err.code ? FITS : group_play(a, from);
   for (i = from; i < a->count && !status; i++)
     if (a->line[i].verdict != AUTO_REFUSED)
-      line_cost(a, a->line + i, forward[0], again[a->line[i].checkpoint]);
+      line_cost(a, a->line + i, forward);
   return status;
 }
 
@@ -803,7 +828,7 @@ static void count_verdicts(auto_search *a) {
     a->no += a->line[i].verdict == AUTO_NO;
     a->open += a->line[i].verdict == AUTO_OPEN;
     a->fits += a->line[i].verdict == AUTO_FITS;
-    a->unplayed += a->line[i].partly == AUTO_UNPLAYED;
+    a->unplayed += a->line[i].played == AUTO_NONE;
   }
   a->decided = a->no + a->open + a->fits;
 }
@@ -815,12 +840,12 @@ static int replay_shown(auto_search *a) {
   count_verdicts(a);
   for (i = 0; i < auto_shown(a) && !status;) {
     auto_line *const x = a->line + i;
-    const int could = x->verdict != AUTO_NO, partly = x->partly;
+    const int could = x->verdict != AUTO_NO, partly = x->played != AUTO_ALL;
     if (!x->replayed && (could || !(a->open + a->fits))) {
       status = line_play(a, x, 1);
       line_price(a, x);
     }
-    if ((could && x->verdict == AUTO_NO) || partly) { /* it belongs somewhere else */
+    if (x->verdict < (could ? AUTO_OPEN : AUTO_NO) || partly) { /* it belongs somewhere else */
       count_verdicts(a);
       i = (a->open + a->fits) ? i : 0;
     } else
@@ -830,16 +855,17 @@ static int replay_shown(auto_search *a) {
   return status;
 }
 
-/* No other combination takes as little memory, sends as little and computes as little again. */
+/* It fits, and no other that does takes as little memory, sends as little and computes as little
+   again. */
 static void mark_pareto(auto_search *a) {
   uint32_t i, k;
   for (i = 0; i < a->decided; i++) {
     auto_line *const x = a->line + i;
-    x->pareto = 1;
-    for (k = 0; k < a->decided && x->pareto; k++) {
+    x->pareto = x->verdict != AUTO_NO;
+    for (k = 0; k < a->open + a->fits && x->pareto; k++) { /* those come first */
       const auto_line *y = a->line + k;
       const uint64_t mine = x->report.peak_requested_bytes, its = y->report.peak_requested_bytes;
-      x->pareto = y->partly || its > mine || y->sent > x->sent || y->again > x->again ||
+      x->pareto = its > mine || y->sent > x->sent || y->again > x->again ||
                   (its == mine && y->sent == x->sent && y->again >= x->again);
     }
   }
@@ -859,9 +885,10 @@ static int begin(auto_search *a) {
   if (status)
     return status;
   a->has_dims = l->g.ndim != 0;
-  a->global_batch = (a->has_dims ? l->g.dim[0].value : 1) * j->devices;
-  if (j->global_batch)
-    a->global_batch = j->global_batch;
+  a->global_batch = a->has_dims ? l->g.dim[0].value : 1;
+  if (!j->global_batch && (a->global_batch < 1 || a->global_batch > AUTO_BATCH / j->devices))
+    return cmd_bad("a batch that is empty or too large, of", j->model, "--global-batch N");
+  a->global_batch = j->global_batch ? j->global_batch : a->global_batch * j->devices;
   while (ep < a->devices && a->devices % ep)
     ep++;
   bytes = vram_parallel_cut_bytes(&l->g);
@@ -883,21 +910,38 @@ static int begin(auto_search *a) {
   return status;
 }
 
+/* The next larger divisor of n; 0: d is n. Those above the root are looked for by what they leave.
+ */
+static int64_t next_divisor(int64_t n, int64_t d) {
+  int64_t k = d + 1;
+  if (d >= n)
+    return 0;
+  for (; k <= n / k; k++)
+    if (n % k == 0)
+      return k;
+  for (k = n / k; n % k; k--)
+    ;
+  return n / k;
+}
+
 /* All combinations on the device that j has. */
 static int search(auto_search *a) {
   int64_t batch;
-  uint32_t i, from, open;
+  uint32_t i, from, no, open;
   int status = begin(a);
-  for (batch = 1; batch <= a->global_batch && !status; batch++) {
-    if (a->global_batch % batch || (!a->has_dims && batch > 1))
-      continue;
+  for (batch = 1; batch && !status; batch = next_divisor(a->global_batch, batch)) {
     from = a->count;
     status = search_batch(a, batch);
-    for (open = 0, i = from; i < a->count; i++)
+    for (no = open = 0, i = from; i < a->count; i++) {
+      no |= a->line[i].verdict == AUTO_NO;
       open |= a->line[i].verdict > AUTO_NO;
-    if (!open && batch > 1) /* larger ones take more */
+    }
+    if (!a->has_dims || (no && !open && batch > 1)) /* larger ones take more */
       break;
   }
+  if (!status && !a->count)
+    status = cmd_bad("no way to divide the batch of all devices among them", NULL,
+                     "another one of --devices and --global-batch");
   return status ? status : replay_shown(a);
 }
 

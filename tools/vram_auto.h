@@ -5,12 +5,15 @@
 #include "vram_ranks.h"
 
 enum {
-  AUTO_SPEC = 192,  /* words of a combination */
-  AUTO_REASONS = 8, /* that are told apart */
-  AUTO_SHOWN = 20,  /* lines, where --top does not say how many */
-  AUTO_PARTLY = 1,
-  AUTO_UNPLAYED
+  AUTO_SPEC = 192,             /* words of a combination */
+  AUTO_REASONS = 8,            /* that are told apart */
+  AUTO_SHOWN = 20,             /* lines, where --top does not say how many */
+  AUTO_MICRO_BATCHES = 1000000 /* at most, as of --accumulate */
 };
+
+/* Which ranks of a combination were played: a rank that does not fit ends it, and another
+   combination's may say that one of this one does not. */
+typedef enum { AUTO_ALL, AUTO_PARTLY, AUTO_NONE } auto_played;
 
 /* Does a combination fit? A replay may say something else than the step's bounds do, if they lie
    on both sides of the budget. */
@@ -21,15 +24,17 @@ typedef enum { AUTO_ALONE, AUTO_DDP, AUTO_GATHERED, AUTO_STAYS } auto_family;
 
 typedef struct auto_line { /* a combination */
   char spec[AUTO_SPEC];
-  int64_t batch; /* of a micro-batch */
-  uint32_t micro_batches, pp, tp, cp, ep, rank, group;
+  int64_t batch;          /* of a micro-batch */
+  uint32_t micro_batches; /* AUTO_MICRO_BATCHES + 1: more than that */
+  uint32_t pp, tp, cp, ep, rank, group;
   int checkpoint; /* 1: of layers */
   auto_family family;
   vram_report report;
   auto_verdict verdict;
   int replayed, pareto;
-  int partly;    /* a rank does not fit; others were not played, AUTO_UNPLAYED: nor that one */
-  uint64_t sent; /* by the rank that sends most */
+  auto_played played;
+  uint64_t sent;                     /* by the rank that sends most */
+  double part_again;                 /* of the operations of its forward pass */
   double flops, again, bubble, cost; /* flops: of a rank and step, forward and backward */
 } auto_line;
 
@@ -44,7 +49,8 @@ typedef struct auto_place { /* what all ranks at one place along tp have in comm
   uint32_t rank;
   vram_range *layer, *unit; /* what is checkpointed: layers, in units of fully_shard */
   uint32_t nlayer, nunit;
-  int alike; /* the units between the first and the last are */
+  double own_again, layers_again, units_again; /* the part of its operations that runs again */
+  int alike;                                   /* the units between the first and the last are */
 } auto_place;
 
 typedef struct auto_places { /* all that differ; of ranks along cp and ep, which are alike, one */
@@ -72,7 +78,7 @@ typedef struct auto_search {
   uint32_t ngroup, group_room;
   loaded *batch; /* by micro-batch */
   uint32_t nbatch;
-  auto_reason reason[AUTO_REASONS];
+  auto_reason reason[AUTO_REASONS + 1]; /* the last: all others */
   uint32_t nreason, refused;
   uint32_t decided, unplayed; /* combinations that are not refused; of these not played */
   uint32_t no, open, fits;

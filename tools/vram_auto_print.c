@@ -82,10 +82,11 @@ void auto_print(const auto_search *a) {
   if (!fit)
     print_missing(a);
   printf("\ncost: operations of a rank with those that run again, over the time that the pipeline "
-         "is not idle,\nand %" PRId64 " for each byte sent; the least is 1\n"
-         "*: nothing else that was played takes as little memory, sends as little and runs as "
-         "little again\n",
+         "is not idle,\nand %" PRId64 " for each byte sent; the least is 1\n",
          j->flop_per_byte);
+  if (fit)
+    printf("*: nothing else that fits takes as little memory, sends as little and runs as little "
+           "again\n");
 }
 
 static const char *verdict_text(const auto_line *x) {

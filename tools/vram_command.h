@@ -42,6 +42,7 @@ int diff_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int watch_command(int argc, char **argv);
 int list_command(int argc, char **argv);
+int help_command(int argc, char **argv);
 int complete_command(int argc, char **argv);
 
 typedef struct cmd_entry {

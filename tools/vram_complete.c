@@ -61,6 +61,13 @@ int complete_command(int argc, char **argv) {
     offer_words(start, what, strlen(what));
     return FITS;
   }
+  if (!strcmp(argv[0], "help")) {
+    if (argc == 2) {
+      offer_commands(start);
+      offer(start, "parallel", 8, "", 0);
+    }
+    return FITS;
+  }
   while (known->name && strcmp(argv[0], known->name))
     known++;
   if (!known->name || !*known->help)

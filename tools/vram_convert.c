@@ -201,6 +201,7 @@ static int convert_rank(job *j, char **text, size_t *len) {
   status = job_check(j);
   if (status)
     return status;
+  j->o.parallel = NULL; /* nothing is played */
   status = model_load(&l, j, *text, *len);
   *text = NULL;
   if (!status && j->parallel.pp > 1)

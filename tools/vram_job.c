@@ -125,7 +125,19 @@ static int set_number(job *j, const char *a, const char *v) {
   return 1;
 }
 
-/* Options behind auto: each one of some strategy that is tried. */
+/* Is an option given once more behind that one? */
+static int option_again(const char *v) {
+  const size_t name = strcspn(v, "=,") + 1;
+  const char *next = v;
+  while (*(next += strcspn(next, ","))) {
+    next++;
+    if (v[name - 1] == '=' && !strncmp(v, next, name))
+      return 1;
+  }
+  return 0;
+}
+
+/* Options behind auto: each one of some strategy that is tried, and none that auto has itself. */
 static int auto_options(const char *v) {
   static const char *const of[] = {"ddp=2", "zero1=2", "fsdp2=2", "tp=2", "pp=2", "cp=2"};
   while (*v == ',') {
@@ -134,6 +146,10 @@ static int auto_options(const char *v) {
     vram_parallel p;
     char text[128];
     size_t i;
+    if (!strncmp(v + 1, "microbatches=", 13))
+      return cmd_bad("--parallel auto tries for itself:", "microbatches", NULL), 0;
+    if (option_again(v + 1))
+      return cmd_bad("an option of --parallel auto twice:", v + 1, NULL), 0;
     memset(&first, 0, sizeof first);
     for (i = 0; i < sizeof of / sizeof *of; i++) {
       snprintf(text, sizeof text, "%s%.*s", of[i], (int)len, v);

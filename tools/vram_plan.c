@@ -46,7 +46,8 @@ cmd_text help_plan = {
     "stands what PyTorch allocates with the plan as calls of torch.utils.checkpoint,\n"
     "inside one another where they are so (tools/checkpoint_torch.py makes them).\n"
     "With --parallel the calls with which every rank fits a device of the budget:\n"
-    "around whole units where a wrapper gathers these (fsdp1, fsdp2, hsdp, ds3).\n"
+    "around whole units where a wrapper gathers these (fsdp1, fsdp2, hsdp, ds3): of\n"
+    "unequal ones, not always the cheapest choice.\n"
     "\n"
     "Exit status 3: the budget is below the smallest one, which is named.\n",
     NULL};
@@ -792,6 +793,33 @@ static int plan_option(plan_job *p, const char *a, const char *v) {
   return 2;
 }
 
+/* What there is none of where the plan is calls of torch.utils.checkpoint. */
+static int plan_check_torch(plan_job *p) {
+  const char *const asked = p->j.deepspeed ? "--deepspeed" : p->j.spec ? "--parallel" : "--torch";
+  const char *no = NULL;
+  char what[96];
+  if (p->j.spec) /* what runs elsewhere has no moves */
+    no = p->moves     ? "--moves"
+         : p->j.table ? "--table"
+         : p->j.csv   ? "--csv"
+         : p->j.svg   ? "--svg"
+                      : NULL;
+  if (!no && (p->torch || p->j.spec))
+    no = p->o.planner != VRAM_PLANNER_OPTIMAL ? "--planner"
+         : p->o.offload                       ? "--offload"
+         : p->align                           ? "--align"
+         : p->o.slots                         ? "--slots"
+                                              : NULL;
+  if (no) {
+    snprintf(what, sizeof what, "%s has calls of torch.utils.checkpoint to choose from: no", asked);
+    return cmd_bad(what, no, NULL);
+  }
+  if ((p->torch || p->j.spec) && !p->j.has_budget)
+    return cmd_bad("no budget for", asked, "--budget SIZE or --gpu NAME");
+  p->o.budget_bytes = p->j.budget;
+  return FITS;
+}
+
 static int plan_arguments(plan_job *p, int argc, char **argv) {
   int i, n;
   for (i = 0; i < argc; i += n) {
@@ -817,6 +845,8 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   }
   if (!p->j.model)
     return cmd_bad("no model and no chain", NULL, "vram plan MODEL|CHAIN.csv; vram plan -h");
+  if (p->j.deepspeed && job_deepspeed(&p->j) != FITS)
+    return USAGE;
   if (p->j.gpu && !p->j.has_budget)
     p->j.budget = p->j.gpu_bytes, p->j.has_budget = 1;
   if (!p->j.has_budget && (p->j.json || p->j.csv || p->j.svg || p->moves || p->j.table))
@@ -837,27 +867,9 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
   if (p->j.parallel.pp > 1)
-    return cmd_bad("checkpointed nodes in a pipeline are not played, so no plan is:", p->j.spec,
-                   NULL);
-  p->torch |= p->j.spec != NULL; /* what runs elsewhere is not wrapped */
-  if (p->j.spec && (p->moves || p->j.table || p->j.csv || p->j.svg))
-    return cmd_bad("--parallel has calls of torch.utils.checkpoint, no moves: no",
-                   p->moves     ? "--moves"
-                   : p->j.table ? "--table"
-                   : p->j.csv   ? "--csv"
-                                : "--svg",
-                   NULL);
-  if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
-    return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",
-                   p->o.offload ? "--offload"
-                   : p->align   ? "--align"
-                                : "--planner",
-                   NULL);
-  if ((p->torch || p->j.spec) && !p->j.has_budget)
-    return cmd_bad("no budget for", p->torch ? "--torch" : "--parallel",
-                   "--budget SIZE or --gpu NAME");
-  p->o.budget_bytes = p->j.budget;
-  return FITS;
+    return cmd_bad("there is no plan of a pipeline (vram estimate --checkpoint layers plays it):",
+                   p->j.spec, NULL);
+  return plan_check_torch(p);
 }
 
 /* Costs of transfers in the unit of the chain's costs. */

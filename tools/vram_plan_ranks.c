@@ -2,7 +2,7 @@
 #include "vram_estimate.h"
 #include "vram_ranks.h"
 
-enum { RANKS = 8 }; /* that are planned for, at most */
+enum { RANKS = 8 }; /* classes of equal ones that are planned for, at most */
 
 typedef struct rank_plan {
   job *j;
@@ -10,10 +10,14 @@ typedef struct rank_plan {
   vram_report every; /* with every layer checkpointed */
   int has_every;
   uint64_t every_cost;
-  char *nodes;           /* as --checkpoint-nodes takes them */
-  int all_fit;           /* every rank, with the same calls */
-  uint32_t fuller;       /* the first rank that does not fit */
-  uint64_t fuller_bytes; /* what it takes */
+  char *nodes;             /* as --checkpoint-nodes takes them */
+  int one;                 /* --rank R: for this one alone */
+  int fits;                /* what is planned for, with these calls: this one or every rank */
+  uint32_t fuller;         /* the fullest rank that does not fit */
+  uint64_t fuller_bytes;   /* what it takes */
+  uint32_t of[RANKS], nof; /* the first rank of the fullest classes */
+  uint32_t tried[RANKS + 1], ntried;
+  uint64_t smallest; /* budget that has a plan for each of them */
 } rank_plan;
 
 static void rank_plan_end(rank_plan *p) {
@@ -84,10 +88,24 @@ static int every_layer(rank_plan *p) {
   return FITS;
 }
 
+/* A class among the fullest ones of t, the fullest first. */
+static void class_insert(rank_plan *p, const rank_table *t, uint32_t row, uint32_t *order) {
+  uint32_t k = p->nof < RANKS ? p->nof++ : RANKS - 1;
+  if (k + 1 == RANKS && row >= RANKS &&
+      t->row[order[k]].report.device_bytes.expected >= t->row[row].report.device_bytes.expected)
+    return;
+  for (; k > 0 && t->row[order[k - 1]].report.device_bytes.expected <
+                      t->row[row].report.device_bytes.expected;
+       k--)
+    order[k] = order[k - 1];
+  order[k] = row;
+}
+
 /* Do all ranks fit with these calls? */
 static int other_ranks(rank_plan *p, const char *text, size_t len) {
   job at = *p->j;
   rank_table t;
+  uint32_t order[RANKS], i;
   int status;
   at.automatic = 0;
   at.o.parallel = &at.parallel;
@@ -95,12 +113,20 @@ static int other_ranks(rank_plan *p, const char *text, size_t len) {
   at.o.checkpoint = NULL;
   at.o.ncheckpoint = 0;
   status = ranks_play(&at, text, len, &t);
-  if (!status) {
-    const rank_row *row = t.row + t.fullest;
-    p->all_fit = row->report.fits;
-    p->fuller = row->of.rank;
-    p->fuller_bytes = row->report.device_bytes.expected;
+  p->nof = 0;
+  p->fits = p->j->planned.feasible;
+  p->fuller_bytes = 0;
+  for (i = 0; i < t.count && !status; i++) {
+    const rank_row *row = t.row + i;
+    class_insert(p, &t, i, order);
+    p->fits &= row->report.fits;
+    if (!row->report.fits && row->report.device_bytes.expected > p->fuller_bytes) {
+      p->fuller = row->of.rank;
+      p->fuller_bytes = row->report.device_bytes.expected;
+    }
   }
+  for (i = 0; i < p->nof && !status; i++)
+    p->of[i] = t.row[order[i]].of.rank;
   ranks_end(&t);
   return status;
 }
@@ -120,22 +146,54 @@ static int plan_rank(rank_plan *p, const char *text, size_t len, uint32_t rank) 
   j->o.ncheckpoint = 0;
   j->automatic = 1;
   status = model_load(&p->l, j, copy, len);
+  if (!status && j->planned.smallest_budget_bytes > p->smallest)
+    p->smallest = j->planned.smallest_budget_bytes;
   return status ? status : nodes_list(p);
+}
+
+static int was_tried(const rank_plan *p, uint32_t rank) {
+  uint32_t i;
+  for (i = 0; i < p->ntried && p->tried[i] != rank; i++)
+    ;
+  return i < p->ntried;
+}
+
+/* The smallest budget of those that were not planned for. */
+static int smallest_of_others(rank_plan *p, const char *text, size_t len) {
+  job at = *p->j;
+  rank_plan other;
+  uint32_t i;
+  int status = FITS;
+  memset(&other, 0, sizeof other);
+  memset(&at.planned, 0, sizeof at.planned);
+  at.o.parallel = &at.parallel;
+  other.j = &at;
+  other.smallest = p->smallest;
+  for (i = 0; i < p->nof && !status; i++)
+    if (!was_tried(p, p->of[i]))
+      status = plan_rank(&other, text, len, p->of[i]);
+  p->smallest = other.smallest;
+  rank_plan_end(&other);
+  return status;
 }
 
 /* For the fullest rank; where another one does not fit with what this one needs, for that one. */
 static int plan_ranks(rank_plan *p, const char *text, size_t len) {
-  const int one = p->j->rank_given && !p->j->all_ranks;
-  uint32_t rank = p->j->at_rank, tries = 0;
-  int status = one ? FITS : ranks_fullest(p->j, text, len, &rank);
-  p->fuller = rank;
+  int status;
+  p->one = p->j->rank_given && !p->j->all_ranks;
+  p->fuller = p->j->at_rank;
+  status = p->one ? FITS : ranks_fullest(p->j, text, len, &p->fuller);
   do {
+    p->tried[p->ntried++] = p->fuller;
     if (!status)
       status = plan_rank(p, text, len, p->fuller);
-    if (!status && !one && p->j->planned.feasible)
+    p->fits = p->j->planned.feasible;
+    if (!status && !p->one)
       status = other_ranks(p, text, len);
-  } while (!status && !one && p->j->planned.feasible && !p->all_fit && p->fuller != p->j->at_rank &&
-           ++tries < RANKS);
+  } while (!status && p->j->planned.feasible && !p->fits && p->ntried < RANKS &&
+           !was_tried(p, p->fuller));
+  if (!status)
+    status = smallest_of_others(p, text, len);
   return status ? status : every_layer(p);
 }
 
@@ -161,7 +219,7 @@ static void print_plan(const rank_plan *p) {
   estimate_title(j, &p->l.g);
   if (!q->feasible)
     printf("%sDOES NOT FIT%s: the smallest budget is %s (%" PRIu64 " bytes)\n\n", cmd_bold,
-           cmd_plain, cmd_human(q->smallest_budget_bytes), q->smallest_budget_bytes);
+           cmd_plain, cmd_human(p->smallest), p->smallest);
   printf("%s%-25s %11s %8s %11s %11s %9s%s\n", cmd_bold, "", "requested", "of plain", "allocated",
          "device", "FLOP", cmd_plain);
   row(p, "plain", &q->plain, q->cost_plain);
@@ -173,15 +231,14 @@ static void print_plan(const rank_plan *p) {
   printf("\n%" PRIu32 " call%s of checkpoint() on %" PRIu32 " %s; smallest budget %s (%" PRIu64
          " bytes)\n",
          q->nrange, q->nrange == 1 ? "" : "s", q->nunit ? q->nunit : q->chain.nstage,
-         q->nunit ? "units" : "stages", cmd_human(q->smallest_budget_bytes),
-         q->smallest_budget_bytes);
-  if (q->feasible && p->fuller != j->at_rank && !p->all_fit && !(j->rank_given && !j->all_ranks))
+         q->nunit ? "units" : "stages", cmd_human(p->smallest), p->smallest);
+  if (q->feasible && !p->fits)
     printf("rank %" PRIu32 " takes %s with them, and does not fit\n", p->fuller,
            cmd_human(p->fuller_bytes));
   else if (q->feasible)
     printf("with the CUDA context and NCCL, %s a device of %s%s%s\n",
-           j->rank_given && !j->all_ranks ? "this rank fits" : "every rank fits",
-           cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+           p->one ? "this rank fits" : "every rank fits", cmd_human(j->budget), j->gpu ? ", " : "",
+           j->gpu ? j->gpu : "");
   if (*p->nodes)
     printf("\n--checkpoint-nodes '%s'\n", p->nodes);
 }
@@ -193,7 +250,7 @@ static void json_step(const char *name, const vram_report *r) {
          r->fits ? "true" : "false");
 }
 
-static void print_plan_json(const rank_plan *p, int fits) {
+static void print_plan_json(const rank_plan *p) {
   const job *j = p->j;
   const vram_planned_step *q = &j->planned;
   char mode[256];
@@ -204,10 +261,10 @@ static void print_plan_json(const rank_plan *p, int fits) {
   cmd_json_text(stdout, mode);
   printf(",\"world\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"feasible\":%s,\"fits\":%s",
          vram_parallel_world(&j->parallel), j->at_rank, q->feasible ? "true" : "false",
-         fits ? "true" : "false");
+         p->fits ? "true" : "false");
   printf(",\"budget_bytes\":%" PRIu64 ",\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
          ",\"cost_plain\":%" PRIu64 ",\"%s\":%" PRIu32,
-         j->budget, q->smallest_budget_bytes, q->cost, q->cost_plain, q->nunit ? "units" : "stages",
+         j->budget, p->smallest, q->cost, q->cost_plain, q->nunit ? "units" : "stages",
          q->nunit ? q->nunit : q->chain.nstage);
   printf(",\"checkpoint_nodes\":");
   cmd_json_text(stdout, p->nodes);
@@ -232,13 +289,11 @@ int plan_ranks_command(job *j, char *text, size_t len) {
     status = plan_ranks(&p, text, len);
   cmd_progress_end();
   if (!status) {
-    const int one = j->rank_given && !j->all_ranks;
-    const int fits = j->planned.feasible && (one || p.all_fit);
     if (j->json)
-      print_plan_json(&p, fits);
+      print_plan_json(&p);
     else
       print_plan(&p);
-    status = fits ? FITS : TOO_LARGE;
+    status = p.fits ? FITS : TOO_LARGE;
   }
   rank_plan_end(&p);
   free(text);

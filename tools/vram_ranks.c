@@ -272,8 +272,9 @@ static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   const rank_row *full = t->row + t->fullest;
   vram_report r;
   int status;
-  ranks_ways(j, text, len, t);
-  status = place_load(j, text, len, full->of.rank, t);
+  status = ranks_ways(j, text, len, t);
+  if (!status)
+    status = place_load(j, text, len, full->of.rank, t);
   if (!status) {
     j->o.nodes = (vram_node_report *)calloc(t->l.g.nnode + 1u, sizeof *j->o.nodes);
     status = j->o.nodes ? model_step(&t->l, &j->o, &r) : cmd_no_memory();

@@ -39,8 +39,8 @@ void ranks_end(rank_table *t);
 int ranks_fullest(const job *j, const char *text, size_t len, uint32_t *rank);
 /* The same of a step on one device, as the only row. */
 int ranks_play_one(job *j, const char *text, size_t len, rank_table *t);
-/* What each strategy of j's adds, for the page. */
-void ranks_ways(const job *j, const char *text, size_t len, rank_table *t);
+/* What each strategy of j's adds, for the page; not FITS: message printed. */
+int ranks_ways(const job *j, const char *text, size_t len, rank_table *t);
 /* The picture of a row, whose graph is t's; not FITS: message printed. */
 int ranks_picture(const job *j, const rank_table *t, rank_row *row);
 /* A part of the page of --html: all pictures, and a table; not 0: it was not written. */

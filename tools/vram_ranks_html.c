@@ -208,24 +208,31 @@ static int way_play(const job *j, const char *text, size_t len, size_t spec_len,
   return status;
 }
 
-void ranks_ways(const job *j, const char *text, size_t len, rank_table *t) {
+int ranks_ways(const job *j, const char *text, size_t len, rank_table *t) {
   const char *from = j->spec, *end;
   const int said = cmd_hush(1);
   rank_way *w = t->way;
+  int status;
   t->micro = j->parallel.is_pipeline ? j->parallel.microbatches : 1;
   snprintf(w->name, sizeof w->name, "one device");
-  t->nway = way_play(j, text, len, 0, w) == FITS;
-  for (end = strategy_end(from); *end && t->nway + 1 < MOST_WAYS; end = strategy_end(end + 1)) {
+  status = way_play(j, text, len, 0, w);
+  t->nway = status == FITS;
+  for (end = strategy_end(from); *end && t->nway + 1 < MOST_WAYS && status != OTHER;
+       end = strategy_end(end + 1)) {
     w = t->way + t->nway;
-    if (way_play(j, text, len, (size_t)(end - j->spec), w))
+    status = way_play(j, text, len, (size_t)(end - j->spec), w);
+    if (status)
       continue;
     snprintf(w->name, sizeof w->name, "%.*s", (int)(end - from), from);
     t->nway++;
     from = end + 1;
   }
   cmd_hush(said);
+  if (status == OTHER) /* nothing but memory is missing there */
+    return cmd_no_memory();
   w = t->way + t->nway++; /* with the last one it is what has been played */
   snprintf(w->name, sizeof w->name, "%s", from);
   w->report = t->row[t->fullest].report;
   w->ranks = vram_parallel_world(&j->parallel);
+  return FITS;
 }

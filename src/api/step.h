@@ -356,8 +356,9 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
                                        uint32_t cap, uint32_t *count, vram_error *err);
 
-/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel): returns
-   how many there are; at most cap are written to list, which may be NULL where cap is 0. */
+/* The units that fully_shard is called for, as ranges of nodes (units as of vram_parallel), but for
+   those without parameters and operations: returns how many there are; at most cap are written to
+   list, which may be NULL where cap is 0. */
 VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
                                          uint32_t cap);
 

@@ -85,8 +85,8 @@ typedef struct vram_svg_options {
   uint64_t budget_bytes;
   int has_budget; /* a line at the budget, and whether the step fits */
   vram_units units;
-  /* Not 0: the plot of the step alone, half as wide, without words, of so many bytes from its lower
-     edge to below the upper one: for several steps side by side. */
+  /* Not 0: the plot of the step alone, half as wide, without words, of so many bytes (its peak, if
+     that is more) from its lower edge to below the upper one: for several steps side by side. */
   uint64_t plot_bytes;
 } vram_svg_options;
 

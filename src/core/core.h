@@ -89,6 +89,7 @@ VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
 VRAM__FN int vram__digit(char c);
+VRAM__FN const char *vram__pattern_atom_end(const char *p, const char *end);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
 
 /* error.c */

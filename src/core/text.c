@@ -112,3 +112,13 @@ VRAM_API const char *vram_result_text(vram_result r) {
   };
   return (uint32_t)r < VRAM_RESULT_COUNT ? text[r] : "?";
 }
+
+/* The end of the atom at p of a pattern of names (parallel/units.c). */
+VRAM__FN const char *vram__pattern_atom_end(const char *p, const char *end) {
+  if (*p == '[') {
+    while (p < end && *p != ']')
+      p++;
+    return p < end ? p + 1 : end;
+  }
+  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
+}

@@ -499,7 +499,7 @@ static int vram__backward_line(vram__parser *p) {
       continue;
     else if (vram__parse_is_pair(p->token))
       return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
-                               "retain=1, scale=1 or nothing");
+                               "retain=1, scale=1 or another value");
     else if (nv == sizeof v / sizeof *v)
       return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "backward of more than 64 values", NULL);
     else if (!(v[nv++] = vram__parse_value(p, p->token)))

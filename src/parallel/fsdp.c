@@ -322,7 +322,7 @@ static void vram__fsdp_check_ranges(vram__step *s, uint32_t at, uint32_t behind,
 VRAM__FN void vram__fsdp_forward(vram__step *s, const vram_node *end) {
   vram__fsdp *d = vram__fsdp_of(s);
   const vram_node *n = d->first, *next;
-  uint32_t k, at = 0, behind;
+  uint32_t k, at = n ? vram__ranges_before(s, 0, n) : 0, behind;
   for (k = 1; n != end && !s->failed; n = next) {
     const vram_node *const from = n;
     int unit;

@@ -383,6 +383,62 @@ static void vram__fsdp_shard_group(vram__step *s, vram__fsdp *d, const vram__fsd
     vram__buffer_free(s, &d->param[i].whole);
 }
 
+/* Is b, which has a's weights, a further call of a's module? Its name is that with _N. */
+static int vram__fsdp_calls_again(const vram_node *a, const vram_node *b) {
+  const vram__span first = vram__node_label(a), label = vram__node_label(b);
+  uint32_t at = first.len + 1;
+  if (a->op != b->op || label.len < first.len ||
+      !vram__text_equal(first.text, label.text, first.len))
+    return 0;
+  if (label.len == first.len) /* in another round of a loop */
+    return 1;
+  if (label.text[first.len] != '_' || at == label.len)
+    return 0;
+  while (at < label.len && vram__digit(label.text[at]))
+    at++;
+  return at == label.len;
+}
+
+/* Is n the first call of a module that shares p with one before? */
+static int vram__fsdp_shares(const vram_node *n, const vram_param *p) {
+  const vram_node *m;
+  uint32_t i;
+  for (m = p->node; m != n; m = m->next)
+    for (i = 0; i < m->nparam; i++)
+      if (m->param[i] == p && vram__fsdp_calls_again(m, n))
+        return 0;
+  return 1;
+}
+
+/* torch.nn.Module._apply gives each module a tensor of its own of a weight that it shares, until
+   the group has that of the last one on all of them (FSDPParam.reset_sharded_param). Returns how
+   many are left to free: in d->hook, where nothing is yet. */
+static uint32_t vram__fsdp_materialize_shared(vram__step *s, vram__fsdp *d,
+                                              const vram__fsdp_group *g) {
+  const vram_node *n;
+  uint32_t i, k, count = 0;
+  for (n = d->first; n != d->end && !d->offload; n = n->next)
+    for (i = 0; i < n->nparam; i++) {
+      const vram_param *p = n->param[i];
+      if (!p || p->kind == VRAM__BUFFER || p->node->index >= n->index || !vram__fsdp_shares(n, p))
+        continue;
+      for (k = g->first; k < g->end && d->param[k].p != p;)
+        k++;
+      if (k == g->end)
+        continue;
+      if (count == d->hook_room) {
+        vram__step_refuse(s, VRAM_ERR_LIMIT, n, "more shared weights than there is room for");
+        return count;
+      }
+      s->node = n;
+      d->hook[count].group = k;
+      d->hook[count++].fn = d->param[k].shard;
+      d->param[k].shard = vram__buffer_new_on(
+          s, d->param[k].local * vram__dtype_size(d->param[k].dtype), VRAM_CATEGORY_PARAMS, 0);
+    }
+  return count;
+}
+
 /* module.to_empty(device) behind fully_shard on the meta device: rows without padding, buffers,
    then what lacks its padding once more with it (FSDPModule._apply, FSDPParam.reset_sharded_param).
  */
@@ -390,7 +446,7 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
   const uint32_t *owner = (const uint32_t *)(const void *)(d->hook + d->hook_room);
   const vram__fsdp_group *g = d->group + k;
   const vram_param *p;
-  uint32_t i, old;
+  uint32_t i, j, old, shared;
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
     s->node = f->p->node;
@@ -404,8 +460,12 @@ static void vram__fsdp_materialize(vram__step *s, vram__fsdp *d, uint32_t k) {
       vram__buffer_new_on(s, vram__dims_bytes_of(p->d, vram__param_dtype(s, p)),
                           VRAM_CATEGORY_BUFFERS, 0);
     }
+  shared = vram__fsdp_materialize_shared(s, d, g);
   for (i = g->first; i < g->end && !d->offload; i++) {
     vram__fsdp_param *f = d->param + i;
+    for (j = 0; j < shared; j++)
+      if (d->hook[j].group == i)
+        vram__buffer_free(s, &d->hook[j].fn);
     if (f->local == f->padded)
       continue;
     s->node = f->p->node;

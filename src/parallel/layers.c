@@ -244,6 +244,11 @@ VRAM__FN int vram__layer_counts_same(const vram__layer_count *a, const vram__lay
   return i == VRAM__LAYER_COUNTS;
 }
 
+/* What is sent `times` times more; it never shrinks. */
+static uint64_t vram__layer_sent(uint64_t sum, uint64_t each, uint64_t times) {
+  return vram__sum_or_overflow(sum, vram__product_or_overflow(each, times));
+}
+
 /* `times` layers more, each of which adds that; what shrinks is a number below 0 in 64 bits. */
 VRAM__FN void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_t times) {
   uint32_t i;
@@ -260,8 +265,9 @@ VRAM__FN void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_
     s->count.category.of[i] += c->category.of[i] * times;
   for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
     s->r->communication[i].calls += c->calls[i] * times;
-    s->r->communication[i].bytes += c->bytes[i] * times;
-    s->r->communication[i].sent += c->sent[i] * times;
+    s->r->communication[i].bytes =
+        vram__layer_sent(s->r->communication[i].bytes, c->bytes[i], times);
+    s->r->communication[i].sent = vram__layer_sent(s->r->communication[i].sent, c->sent[i], times);
   }
   if (s->count.requested >> 63)
     s->failed = VRAM_ERR_OVERFLOW;

@@ -279,6 +279,11 @@ static void vram__part_forward_units(vram__part_player *y, const vram_node *end)
   vram__fsdp_module_over(t);
 }
 
+/* The nodes from n up to `end`, with calls of checkpoint() among them. */
+static void vram__part_nodes(vram__step *t, const vram_node *n, const vram_node *end) {
+  vram__checkpoint_parts(t, n, end, vram__ranges_before(t, 0, n), vram__ranges_before(t, 0, end));
+}
+
 VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
@@ -293,12 +298,12 @@ VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   if (t->wrapper)
     vram__part_forward_units(y, end);
   else {
-    vram__forward_nodes(t, s->first, end);
+    vram__part_nodes(t, s->first, end);
     vram__part_return(y, s->first, end);
   }
   if (!t->failed && s->loss) {
     vram__part_put(y, VRAM__PART_RETURNS);
-    vram__forward_nodes(t, s->loss, s->end);
+    vram__part_nodes(t, s->loss, s->end);
     vram__part_return(y, s->loss, s->end);
   }
   t->grad = 0;

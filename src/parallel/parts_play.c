@@ -166,6 +166,8 @@ VRAM__FN void vram__part_options(vram_step_options *quiet, const vram__pipe *p,
   quiet->nodes = NULL;
   quiet->replay = NULL;
   quiet->parallel = &p->alone;
+  quiet->checkpoint = p->nrange ? p->range : NULL; /* of the rank's graph, when that is there */
+  quiet->ncheckpoint = p->nrange;
   quiet->first_step = 1;
   quiet->accumulate = 0;
   quiet->prefetch = 0;

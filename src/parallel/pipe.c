@@ -3,10 +3,6 @@
 #include "parallel/fsdp.h"
 #include "parallel/run.h"
 
-static int vram__pipe_returns(const vram__pipe *p) {
-  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
-}
-
 static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   uint32_t k;
   for (k = 0; vram__pipe_returns(p) && k < p->local; k++)
@@ -88,7 +84,7 @@ static void vram__pipe_buffers_move(vram__pipe_run *r, uint32_t mb, int put) {
     for (i = 0; i < n; i++, to++) {
       uint32_t *slot = i < nin       ? m->in + i
                        : i < 2 * nin ? m->held + i - nin
-                                     : m->gout + i - 2 * nin;
+                                     : m->gout + i - (size_t)2 * nin;
       if (put)
         to->slot = *slot;
       else
@@ -406,6 +402,7 @@ static vram_result vram__pipe_order(vram__pipe *p, vram__step *s) {
 
 static vram_result vram__pipe_problem(const vram__pipe *p, vram__step *s) {
   s->problem = p->problem;
+  s->problem_words = p->found;
   return p->failed;
 }
 
@@ -439,15 +436,20 @@ static uint32_t vram__pipe_wrapped(const vram_parallel *p) {
 
 /* The stage that was played in this scratch is another one's, too, whose wrapper has other ranks.
  */
-static vram_result vram__pipe_known(vram__pipe *p, const vram_graph **g, const vram_step_options *o,
-                                    vram__step *s) {
-  if (p->whole != *g || p->ranks != o->parallel->pp ||
-      p->microbatches != o->parallel->microbatches ||
-      p->rank != vram_parallel_place_of(o->parallel).pp ||
-      p->wrapped != vram__pipe_wrapped(o->parallel)) {
+static vram_result vram__pipe_known(vram__pipe *p, const vram_graph *g, const vram_step_options *o,
+                                    uint64_t bytes, vram__step *s) {
+  const vram_parallel *const of = o->parallel;
+  if (!p->played || p->whole != g || p->ranks != of->pp || p->microbatches != of->microbatches ||
+      p->schedule != (uint32_t)of->schedule || p->local != vram_pipeline_stages(of) ||
+      p->tp != of->tp || p->rank != vram_parallel_place_of(of).pp ||
+      p->wrapped != vram__pipe_wrapped(of) || p->checkpoint != o->checkpoint ||
+      p->ncheckpoint != o->ncheckpoint) {
     s->problem = "stage_known: another stage was played in this scratch";
     return VRAM_ERR_VALUE;
   }
+  if (p->used > bytes)
+    return VRAM_ERR_MEMORY;
+  p->cap = bytes;
   p->parallel = o->parallel;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
@@ -470,7 +472,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     return VRAM_ERR_MEMORY;
   p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
   if (o->stage_known) {
-    r = vram__pipe_known(p, g, o, s);
+    r = vram__pipe_known(p, *g, o, *bytes - skip, s);
     if (!r)
       vram__pipe_take_over(p, g, scratch, bytes, s);
     return r;
@@ -478,6 +480,8 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   vram__memory_zero(p, sizeof *p);
   p->whole = *g;
   p->parallel = o->parallel;
+  p->checkpoint = o->checkpoint;
+  p->ncheckpoint = o->ncheckpoint;
   p->alone = *o->parallel;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
   p->wrapped = vram__pipe_wrapped(o->parallel);
@@ -489,36 +493,26 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   p->local = vram_pipeline_stages(o->parallel);
   p->stages = p->ranks * p->local;
   p->microbatches = o->parallel->microbatches;
+  p->schedule = (uint32_t)o->parallel->schedule;
+  p->tp = o->parallel->tp;
   p->does = vram__rules_of_torch(version)->does;
   r = vram__pipe_order(p, s);
   if (r)
     return r;
   n = p->cap / 2; /* the other half for steps that nobody sees */
   p->cap -= n;
-  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) || !vram__pipe_graph(p) ||
-      !vram__pipe_parts(p, o, p->mem + p->cap, n))
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) ||
+      !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
     return vram__pipe_problem(p, s);
   p->cap += n;
-  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss) {
+  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss)
     p->target = 8 * (uint64_t)p->microbatches;
-    if (vram__pipe_returns(p)) {
-      s->problem = "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be "
-                   "concatenated (expected loss_fn=NAME)";
-      return VRAM_ERR_VALUE;
-    }
-  }
   if (p->does & VRAM__PIPE_KEEPS) {
     n = (uint64_t)p->microbatches * vram__pipe_buffers_each(p) + 1;
     p->buffer = (vram__pipe_buffer *)vram__pipe_take(p, n * sizeof *p->buffer);
     if (!p->buffer)
       return VRAM_ERR_MEMORY;
     vram__memory_zero(p->buffer, n * sizeof *p->buffer);
-  }
-  if (vram__pipe_keeps_outputs(p) && vram__pipe_kept_inputs(p) && vram__pipe_splits(p)) {
-    s->problem =
-        "return_outputs of a last stage that tensor parallelism has cut, with a schedule that "
-        "splits backward: what was saved stays with the outputs, which is not played";
-    return VRAM_ERR_UNSUPPORTED;
   }
   if (vram__pipe_keeps_outputs(p)) {
     n = (uint64_t)p->microbatches * vram__pipe_kept(p) + 1;
@@ -530,6 +524,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
   }
   p->g.in_flight = vram__pipe_in_flight(p);
   p->used = (p->used + 7) & ~(uint64_t)7;
+  p->played = 1;
   vram__pipe_take_over(p, g, scratch, bytes, s);
   return VRAM_OK;
 }

@@ -89,17 +89,22 @@ typedef struct vram__pipe_buffer {
 typedef struct vram__pipe {
   const vram_graph *whole;
   const vram_parallel *parallel;
-  vram_parallel alone; /* the same without a wrapper: of steps that play parts */
-  uint32_t wrapped;    /* what that is, as far as they know */
-  vram_graph g;        /* the rank's */
+  const vram_range *checkpoint; /* what the whole model has checkpointed: */
+  uint32_t ncheckpoint;         /* so many */
+  vram_parallel alone;          /* the same without a wrapper: of steps that play parts */
+  uint32_t wrapped;             /* what that is, as far as they know */
+  vram_graph g;                 /* the rank's */
   uint8_t *mem;
   uint64_t used, cap;
   uint32_t rank, ranks, local, stages, microbatches; /* of the pipeline */
-  const vram_node **unit;                            /* first nodes of the whole model's units, */
-  uint32_t units;                                    /* so many */
-  vram__pipe_stage *stage;                           /* `local` of them */
+  uint32_t schedule, tp;
+  const vram_node **unit;  /* first nodes of the whole model's units, */
+  uint32_t units;          /* so many */
+  vram__pipe_stage *stage; /* `local` of them */
   vram_stage_action *action;
   uint32_t naction;
+  vram_range *range;         /* nodes that are checkpointed, of the rank's graph: */
+  uint32_t nrange;           /* so many */
   uint32_t ndata;            /* inputs of the model that some local stage uses: the first ones */
   uint64_t target;           /* bytes of the batch's target where the loss is in the model */
   uint64_t saved, autocast;  /* bytes: of a microbatch on all local stages */
@@ -112,16 +117,22 @@ typedef struct vram__pipe {
   vram_error refused;        /* of PyTorch */
   uint32_t at; /* the local stage whose wrapper s->wrapped is; each keeps so many bytes */
   uint64_t each;
-  uint64_t late; /* blocks that were sent in this step, or the last one */
+  uint64_t late; /* bytes of blocks that were sent in this step, or the last one */
   const char *problem;
+  vram_words found; /* what it is about */
   vram_result failed;
   uint8_t differ; /* microbatches that were taken for alike are not: each is played */
+  uint8_t played; /* all parts of the stage were */
 } vram__pipe;
+
+static inline int vram__pipe_returns(const vram__pipe *p) {
+  return p->parallel->return_outputs || (p->does & VRAM__PIPE_RETURNS) != 0;
+}
 
 /* stage.c */
 VRAM__FN void *vram__pipe_take(vram__pipe *p, uint64_t n);
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o);
-VRAM__FN int vram__pipe_graph(vram__pipe *p);
+VRAM__FN int vram__pipe_graph(vram__pipe *p, const vram_step_options *o);
 VRAM__FN int vram__pipe_splits(const vram__pipe *p);
 
 /* crossing.c, parts_play.c */

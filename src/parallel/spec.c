@@ -28,6 +28,7 @@ enum { /* what an option's value is */
        VRAM__SPEC_DTYPE,
        VRAM__SPEC_RESHARD,
        VRAM__SPEC_WORDS,
+       VRAM__SPEC_PATTERN,
        VRAM__SPEC_PLAN,
        VRAM__SPEC_ONE_OF_SHARDINGS,
        VRAM__SPEC_ONE_OF_PREFETCHES,
@@ -75,7 +76,7 @@ static const vram__spec_option vram__spec_options[] = {
     {"init", VRAM__SPEC_OF_FSDP, VRAM__SPEC_INIT, offsetof(vram_parallel, meta)},
     VRAM__SPEC_ROW_OF(reshard, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_RESHARD),
     VRAM__SPEC_ROW_OF(prefetch, VRAM__SPEC_OF_FSDP2, VRAM__SPEC_COUNT),
-    VRAM__SPEC_ROW_OF(units, VRAM__SPEC_OF_FSDP | VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_WORDS),
+    VRAM__SPEC_ROW_OF(units, VRAM__SPEC_OF_FSDP | VRAM__SPEC_OF(VRAM__SPEC_PP), VRAM__SPEC_PATTERN),
     VRAM__SPEC_ROW_OF(sharding, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_ONE_OF_SHARDINGS),
     VRAM__SPEC_ROW_OF(use_orig_params, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
     VRAM__SPEC_ROW_OF(limit_all_gathers, VRAM__SPEC_OF(VRAM_WRAPPER_FSDP1), VRAM__SPEC_FLAG),
@@ -112,7 +113,7 @@ static const vram__spec_option vram__spec_options[] = {
     VRAM__SPEC_ROW_OF(stage3_max_reuse_distance, VRAM__SPEC_OF(VRAM_WRAPPER_DS3), VRAM__SPEC_ELEMENTS)};
 /* clang-format on */
 
-enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options };
+enum { VRAM__SPEC_OPTIONS = sizeof vram__spec_options / sizeof *vram__spec_options }; /* up to 64 */
 
 static const char *const vram__sharding_names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
                                                    "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"};
@@ -163,13 +164,21 @@ static vram_words vram__spec_words(const char **p, const char *ends) {
   return w;
 }
 
-/* The same of names: a `+` in them is one, where no strategy begins behind it. */
+/* The number of the strategy of that name; VRAM__STRATEGY_COUNT: there is none. */
+static uint32_t vram__spec_strategy(vram_words name) {
+  uint32_t i = 1;
+  while (i < VRAM__STRATEGY_COUNT && !vram__text_is(name.text, name.len, vram__strategy_name[i]))
+    i++;
+  return i;
+}
+
+/* The same of a pattern of names: a `+` in it is its own, where no strategy begins behind it. */
 static vram_words vram__spec_pattern(const char **p) {
   vram_words w = vram__spec_words(p, ",+");
   while (**p == '+') {
     const char *next = *p + 1;
     vram_words name = vram__spec_words(&next, "=,+");
-    if (name.len && *next == '=')
+    if (name.len && (*next == '=' || vram__spec_strategy(name) < VRAM__STRATEGY_COUNT))
       break;
     ++*p;
     vram__spec_words(p, ",+");
@@ -178,11 +187,17 @@ static vram_words vram__spec_pattern(const char **p) {
   return w;
 }
 
-/* Can it be looked for without end? Each of many `*` and `+` may take much or little. */
+/* Is each [ closed, and can it not be looked for without end? Each of many `*`, `+` and `?` may
+   take much or little. */
 static int vram__spec_is_pattern(vram_words w) {
-  uint32_t i, many = 0;
-  for (i = 0; i < w.len && many <= 4; i++)
-    many = w.text[i] == '|' ? 0 : many + (w.text[i] == '*' || w.text[i] == '+');
+  const char *p = w.text, *const end = p + w.len, *next;
+  uint32_t many = 0;
+  for (; p < end && many <= 4; p = next) {
+    next = vram__pattern_atom_end(p, end);
+    if (*p == '[' && next[-1] != ']')
+      return 0;
+    many = *p == '|' ? 0 : many + (*p == '*' || *p == '+' || *p == '?');
+  }
   return w.len && many <= 4;
 }
 
@@ -313,10 +328,14 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   case VRAM__SPEC_RESHARD:
     return vram__spec_reshard(w, p);
   case VRAM__SPEC_WORDS:
+    if (!w.len)
+      return "the name of a node";
+    *(vram_words *)at = w;
+    break;
+  case VRAM__SPEC_PATTERN:
     if (!vram__spec_is_pattern(w))
-      return o->at == offsetof(vram_parallel, loss_fn)
-                 ? "the name of a node"
-                 : "auto, root, or names of nodes up to a point, with four of * and + at most";
+      return "auto, root, or names of nodes up to a point, with four of *, + and ? at most, each [ "
+             "closed";
     *(vram_words *)at = w;
     break;
   case VRAM__SPEC_PLAN:
@@ -358,8 +377,9 @@ static const char *vram__spec_value(const vram__spec_option *o, vram_words w, vr
   return NULL;
 }
 
+/* seen: a bit for each option that this strategy has already. */
 static vram_result vram__spec_option_read(const vram__spec_reader *s, const char **at,
-                                          uint32_t strategy, vram_parallel *p) {
+                                          uint32_t strategy, vram_parallel *p, uint64_t *seen) {
   const vram_words name = vram__spec_words(at, "=,+");
   vram_words value;
   const char *expected;
@@ -374,11 +394,14 @@ static vram_result vram__spec_option_read(const vram__spec_reader *s, const char
     vram__spec_bad(s, VRAM_ERR_NAME, "no option of this strategy:", name, NULL);
     return vram__spec_nearest(s, name, (int)strategy);
   }
+  if (*seen >> i & 1)
+    return vram__spec_bad(s, VRAM_ERR_VALUE, "an option twice:", name, NULL);
+  *seen |= UINT64_C(1) << i;
   if (**at != '=')
     return vram__spec_bad(s, VRAM_ERR_SYNTAX, "an option without a value:", name, "NAME=VALUE");
   ++*at;
-  value = vram__spec_options[i].kind == VRAM__SPEC_WORDS ? vram__spec_pattern(at)
-                                                         : vram__spec_words(at, ",+");
+  value = vram__spec_options[i].kind == VRAM__SPEC_PATTERN ? vram__spec_pattern(at)
+                                                           : vram__spec_words(at, ",+");
   expected = vram__spec_value(vram__spec_options + i, value, p);
   if (expected) {
     vram__spec_bad(s, VRAM_ERR_VALUE, vram__spec_options[i].name, value, expected);
@@ -413,9 +436,7 @@ static vram_result vram__spec_strategy_read(const vram__spec_reader *s, const ch
   vram_words size, shards;
   uint64_t a = 1, b;
   const char *wrong;
-  for (*strategy = 1; *strategy < VRAM__STRATEGY_COUNT &&
-                      !vram__text_is(name.text, name.len, vram__strategy_name[*strategy]);)
-    ++*strategy;
+  *strategy = vram__spec_strategy(name);
   if (*strategy == VRAM__STRATEGY_COUNT) {
     if (!name.len)
       return vram__spec_bad(s, VRAM_ERR_SYNTAX, "no strategy", name, "NAME=SIZE: ddp=8, tp=2");
@@ -468,10 +489,11 @@ VRAM_API vram_result vram_parallel_parse(const char *text, vram_parallel *p, vra
   vram__error_clear(err);
   vram__parallel_defaults(p);
   for (;; at++) {
+    uint64_t seen = 0;
     r = vram__spec_strategy_read(&s, &at, &strategy, p);
     while (!r && *at == ',') {
       at++;
-      r = vram__spec_option_read(&s, &at, strategy, p);
+      r = vram__spec_option_read(&s, &at, strategy, p, &seen);
     }
     if (r || !*at)
       break;

@@ -179,8 +179,19 @@ static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_opti
   const vram_parallel *q = p->parallel;
   if (!o->train)
     return "a pipeline is played where it trains";
-  if (g->ncheckpoint || o->ncheckpoint || o->checkpoint_segments > 1)
-    return "checkpointed nodes in a pipeline are not played yet";
+  if (o->checkpoint_segments > 1)
+    return "checkpoint_sequential of a model that is cut into stages (expected calls around "
+           "layers: --checkpoint layers)";
+  if ((g->ncheckpoint || o->ncheckpoint) && vram__pipe_splits(p))
+    return "checkpointed nodes with a schedule that splits backward are not played";
+  if (g->ncheckpoint)
+    return "a text with checkpoint blocks, cut into stages, is not played (expected calls around "
+           "layers: --checkpoint layers)";
+  if (o->ncheckpoint && o->amp)
+    return "autocast around a pipeline with checkpointed nodes is not played: what runs again "
+           "empties its cache for all microbatches";
+  if (o->ncheckpoint && o->reentrant)
+    return "reentrant checkpoints in a pipeline are not played";
   if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
     return "a text with lines of a training loop, cut into stages";
   if (o->amp == VRAM_F16)
@@ -201,45 +212,128 @@ static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_opti
   "a stage without nodes: more stages than units, names with a number that is a part of its own "  \
   "(\"layers.3\") or rounds of a loop"
 
-/* Has every stage of all ranks nodes? Those of this rank are looked at where they are cut. */
-static int vram__stages_begin(const vram__pipe *p) {
-  const uint32_t units = p->units;
+/* The node behind the last stage's module; NULL: it is the whole stage, and its loss is the
+ * model's. */
+static const vram_node *vram__stage_loss_begin(const vram__pipe *p) {
+  if (p->parallel->loss_fn.text)
+    return vram__stage_loss(p->whole, p->parallel->loss_fn);
+  return p->whole->returned ? p->whole->returned->next : NULL;
+}
+
+/* Where the last stage begins; NULL: some stage has no nodes. Of all ranks: each refuses what one
+   does. */
+static const vram_node *vram__stage_edges(vram__pipe *p, uint64_t most) {
+  const int balanced = !p->whole->stage_first && p->parallel->balance; /* they have, and slowly */
+  const vram__unit_word *w = p->whole->stage_first;
+  const vram_node *at = p->whole->first;
   uint32_t i;
-  if (!p->whole->stage_first && p->parallel->balance)
-    return units + UINT64_C(1) >= p->stages;
-  for (i = 1; i < p->stages && !p->whole->stage_first; i++)
-    if (vram__stage_edge(units, i, p->stages) >= units ||
-        (i > 1 &&
-         vram__stage_edge(units, i, p->stages) == vram__stage_edge(units, i - 1, p->stages)))
-      return 0;
-  return p->stages == 1 || vram__stage_begin(p, 1, 0) != p->whole->first;
+  for (i = balanced && p->stages > 1 ? p->stages - 1 : 1; i < p->stages; i++) {
+    const vram_node *const next = vram__stage_begin(p, i, most);
+    if (w) {
+      p->found.text = w->text;
+      p->found.len = w->len;
+    }
+    if (w && !next)
+      vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
+    else if (w && next->index <= at->index)
+      vram__pipe_fail(p, VRAM_ERR_VALUE,
+                      "a stage line names a module that does not begin behind the stage before it");
+    else if (!next || next->index <= at->index)
+      vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
+    if (p->failed)
+      return NULL;
+    p->found.len = 0;
+    w = w ? w->next : NULL;
+    at = next;
+  }
+  return at;
+}
+
+/* Is a result of the last stage, from `lo` to its loss, gathered from ranks of tensor parallelism?
+ */
+static int vram__stage_gathers(const vram_node *lo, const vram_node *loss) {
+  const vram_node *n, *m;
+  uint32_t i;
+  for (n = lo; loss && n->index < loss->index; n = n->next)
+    for (m = n->op == VRAM_OP_all_gather ? loss : NULL; m; m = m->next)
+      for (i = 0; m->op < VRAM_OP_COUNT && i < m->nin; i++)
+        if (m->in[i]->node == n)
+          return 1;
+  return 0;
+}
+
+/* Does the last stage, which begins with `lo`, not go with the options? Of all ranks. */
+static int vram__stage_last_fits(vram__pipe *p, const vram_node *lo) {
+  const vram_node *const loss = vram__stage_loss_begin(p);
+  const vram_pipeline schedule = p->parallel->schedule;
+  if (p->parallel->loss_fn.text && (!loss || loss->index <= lo->index)) {
+    p->found = p->parallel->loss_fn;
+    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+  }
+  if (!vram__pipe_returns(p))
+    return 1;
+  if (!loss && p->parallel->return_outputs)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "return_outputs of a loss: zero-dimensional tensor (at position 0) "
+                           "cannot be concatenated (expected loss_fn=NAME)");
+  if (!loss)
+    return vram__pipe_fail(p, VRAM_ERR_VALUE,
+                           "step() returns outputs up to PyTorch 2.9: of a loss in the model a "
+                           "zero-dimensional tensor (at position 0) cannot be concatenated "
+                           "(expected loss_fn=NAME)");
+  if (!(p->does & VRAM__PIPE_KEEPS) && vram__stage_gathers(lo, loss) &&
+      (schedule == VRAM_PIPELINE_INTERLEAVED_ZERO_BUBBLE ||
+       schedule == VRAM_PIPELINE_ZBV_ZERO_BUBBLE || schedule == VRAM_PIPELINE_DUAL_PIPE_V))
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                           "return_outputs of a last stage that tensor parallelism has cut, with a "
+                           "schedule that splits backward: what was saved stays with the outputs, "
+                           "which is not played");
+  return 1;
+}
+
+/* A call of checkpoint() lies in a stage, and there in the module or in loss_fn. */
+static int vram__pipe_ranges_fit(vram__pipe *p, const vram_step_options *o) {
+  uint32_t i, k;
+  for (i = 0; i < o->ncheckpoint; i++)
+    if (!o->checkpoint[i].first || !o->checkpoint[i].last ||
+        o->checkpoint[i].last->index < o->checkpoint[i].first->index)
+      return vram__pipe_fail(p, VRAM_ERR_VALUE, "a checkpointed range that ends before it begins");
+  for (i = 0; i < o->ncheckpoint; i++)
+    for (k = 0; k < 3 * p->local; k++) {
+      const vram__pipe_stage *s = p->stage + k / 3;
+      const vram_node *const edge = k % 3 == 0 ? s->lo : k % 3 == 1 ? s->hi : s->loss;
+      if (edge && o->checkpoint[i].first->index < edge->index &&
+          o->checkpoint[i].last->index >= edge->index)
+        return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
+                               "a checkpointed part that goes over the edge of a stage is not "
+                               "played (expected parts inside stages: --checkpoint layers)");
+    }
+  return 1;
 }
 
 /* Where the stages of the rank begin and end. */
 VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
-  const vram_graph *g = p->whole;
   const char *const why = vram__pipe_unplayed(p, o);
   const vram__unit_word *w;
+  const vram_node *last;
   uint32_t k, named = 0;
   uint64_t most;
-  if (!why && !vram__stage_units(p))
+  if (why)
+    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
+  if (!vram__stage_units(p))
     return 0;
-  for (w = g->stage_first; w; w = w->next)
+  for (w = p->whole->stage_first; w; w = w->next)
     named++;
   if (named && named + 1 != p->stages)
     return vram__pipe_fail(p, VRAM_ERR_VALUE,
                            "as many names of stage lines as there are cuts are expected: one less "
                            "than the stages of all ranks");
-  if (why)
-    return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED, why);
-  if (p->parallel->loss_fn.text && !vram__stage_loss(g, p->parallel->loss_fn))
-    return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
-  for (k = 0; k < named; k++)
-    if (!vram__stage_named(g, k))
-      return vram__pipe_fail(p, VRAM_ERR_NAME, "a stage line names what no module is called");
-  if (!vram__stages_begin(p))
+  if (!named && p->parallel->balance && p->stages > 1 && p->units < p->stages)
     return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
-  most = p->parallel->balance && p->units >= p->stages ? vram__stage_balance(p, p->units) : 0;
+  most = !named && p->parallel->balance ? vram__stage_balance(p, p->units) : 0;
+  last = vram__stage_edges(p, most);
+  if (!last || !vram__stage_last_fits(p, last))
+    return 0;
   p->stage = (vram__pipe_stage *)vram__pipe_take(p, p->local * (uint64_t)sizeof *p->stage);
   if (!p->stage)
     return 0;
@@ -251,18 +345,10 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     s->is_last = s->stage + 1 == p->stages;
     s->lo = vram__stage_begin(p, s->stage, most);
     s->hi = vram__stage_begin(p, s->stage + 1, most);
-    if (!s->lo || s->lo == s->hi || (!s->is_last && !s->hi) ||
-        (s->hi && s->hi->index < s->lo->index))
-      return vram__pipe_fail(p, VRAM_ERR_VALUE, VRAM__NO_STAGE);
-    if (s->is_last && !p->parallel->loss_fn.text && g->returned)
-      s->loss = g->returned->next; /* where the module returns */
-    if (!s->is_last || !p->parallel->loss_fn.text)
-      continue;
-    s->loss = vram__stage_loss(g, p->parallel->loss_fn);
-    if (!s->loss || s->loss->index <= s->lo->index)
-      return vram__pipe_fail(p, VRAM_ERR_NAME, "loss_fn: no node of the last stage has that name");
+    if (s->is_last)
+      s->loss = vram__stage_loss_begin(p);
   }
-  return 1;
+  return vram__pipe_ranges_fit(p, o);
 }
 
 /* ---- the graph */
@@ -275,6 +361,9 @@ typedef struct vram__stage_copy {
   vram_param **param;
   uint8_t *used;   /* by parameter: a node of this stage has it; then by value */
   uint8_t *wanted; /* by value: an input that some stage uses */
+  const vram_step_options *o;
+  vram_range *range; /* of those checkpointed ranges the rank's nodes */
+  uint32_t at;
 } vram__stage_copy;
 
 static int vram__stage_has(const vram__pipe_stage *s, const vram_node *n) {
@@ -341,6 +430,23 @@ static vram_value *vram__stage_value(vram__stage_copy *c, const vram_value *v) {
   return v->node ? NULL : c->data[v->index];
 }
 
+/* Node n of the stage is m: calls of checkpoint() around n are around m. Those that n is behind of
+   are done with; they may lie inside one another. */
+static void vram__stage_ranges(vram__stage_copy *c, const vram_node *n, const vram_node *m) {
+  const vram_step_options *o = c->o;
+  uint32_t i;
+  while (c->at < o->ncheckpoint && o->checkpoint[c->at].last->index < n->index)
+    c->at++;
+  for (i = c->at; i < o->ncheckpoint && o->checkpoint[i].first->index <= n->index; i++) {
+    vram_range *r = c->range + i;
+    if (o->checkpoint[i].last->index < n->index)
+      continue;
+    if (!r->first)
+      r->first = m;
+    r->last = m;
+  }
+}
+
 /* Node n of the stage. Lines about lifetimes lose values that it does not have. */
 static int vram__stage_node(vram__stage_copy *c, const vram_node *n) {
   vram_graph *to = &c->p->g;
@@ -395,6 +501,8 @@ static int vram__stage_node(vram__stage_copy *c, const vram_node *n) {
     c->s->first = m;
   if (n == c->s->loss)
     c->s->loss = m;
+  if (vram__stage_has(c->s, n))
+    vram__stage_ranges(c, n, m);
   return 1;
 }
 
@@ -491,9 +599,22 @@ static void vram__stage_sums(vram__pipe *p) {
   }
 }
 
+/* The ranges that have nodes on this rank. What a stage gives is used behind them. */
+static void vram__stage_ranges_end(vram__stage_copy *c) {
+  vram__pipe *p = c->p;
+  uint32_t i, k;
+  p->range = c->range;
+  for (i = 0; i < c->o->ncheckpoint; i++)
+    if (c->range[i].first)
+      p->range[p->nrange++] = c->range[i];
+  for (k = 0; k < p->local && p->nrange; k++)
+    for (i = 0; i < p->stage[k].nout; i++)
+      p->stage[k].out_value[i]->flags |= VRAM__OUTPUT;
+}
+
 /* The graph of the rank: the nodes of its stages, one stage behind the other, each with parameters
    of its own. */
-VRAM__FN int vram__pipe_graph(vram__pipe *p) {
+VRAM__FN int vram__pipe_graph(vram__pipe *p, const vram_step_options *o) {
   const vram_graph *g = p->whole;
   vram_graph *to = &p->g;
   vram__stage_copy c;
@@ -501,12 +622,15 @@ VRAM__FN int vram__pipe_graph(vram__pipe *p) {
   vram__memory_zero(to, sizeof *to);
   vram__memory_zero(&c, sizeof c);
   c.p = p;
+  c.o = o;
+  c.range = (vram_range *)vram__pipe_take(p, (o->ncheckpoint + UINT64_C(1)) * sizeof *c.range);
   c.value = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.value);
   c.data = (vram_value **)vram__pipe_take(p, g->nvalue * (uint64_t)sizeof *c.data);
   c.param = (vram_param **)vram__pipe_take(p, g->nparam * (uint64_t)sizeof *c.param);
   c.used = (uint8_t *)vram__pipe_take(p, (uint64_t)g->nparam + 2 * (uint64_t)g->nvalue);
-  if (!c.value || !c.data || !c.param || !c.used)
+  if (!c.value || !c.data || !c.param || !c.used || !c.range)
     return 0;
+  vram__memory_zero(c.range, o->ncheckpoint * (uint64_t)sizeof *c.range);
   c.wanted = c.used + g->nparam + g->nvalue;
   for (i = 0; i < g->nvalue; i++) {
     c.data[i] = NULL;
@@ -535,6 +659,7 @@ VRAM__FN int vram__pipe_graph(vram__pipe *p) {
     return 0;
   for (k = 0; k + 1 < p->local; k++)
     p->stage[k].end = p->stage[k + 1].first;
+  vram__stage_ranges_end(&c);
   to->noutput = 1;
   p->used += to->used;
   return 1;

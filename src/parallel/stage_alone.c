@@ -1,15 +1,23 @@
 /* >>parallel/stage_alone    a stage of a pipeline as a model of its own */
 #include "parallel/pipe.h"
 
-static void vram__stage_alone_options(vram_step_options *o, const vram_parallel *p) {
+/* A stage is the same however many microbatches there are, unless what a GPipe holds of them
+   decides where it is cut: as few as the schedule takes, in *few. */
+static void vram__stage_alone_options(vram_step_options *o, const vram_parallel *p,
+                                      vram_parallel *few) {
+  *few = *p;
+  if (few->microbatches > few->pp && (few->schedule == VRAM_PIPELINE_1F1B ||
+                                      (few->schedule == VRAM_PIPELINE_GPIPE && !few->balance)))
+    few->microbatches = few->pp;
   vram__memory_zero(o, sizeof *o);
   o->train = 1;
-  o->parallel = p;
+  o->parallel = few;
 }
 
 VRAM_API uint64_t vram_parallel_stage_bytes(const vram_graph *whole, const vram_parallel *p) {
   vram_step_options o;
-  vram__stage_alone_options(&o, p);
+  vram_parallel few;
+  vram__stage_alone_options(&o, p, &few);
   return vram_step_bytes(whole, &o);
 }
 
@@ -80,11 +88,12 @@ VRAM_API vram_result vram_parallel_stage(const vram_graph *whole, const vram_par
                                          vram_error *err) {
   const vram_graph *g = whole;
   vram_step_options o;
+  vram_parallel few;
   vram__step s;
   vram_result r;
   vram__memory_zero(&s, sizeof s);
-  vram__stage_alone_options(&o, p);
-  s.problem = vram__step_misuse(whole, &o, &r);
+  vram__stage_alone_options(&o, p, &few);
+  s.problem = vram__step_misuse(&s, whole, &o, &r);
   if (!s.problem && !vram__pipe_is(&o)) {
     r = VRAM_ERR_VALUE;
     s.problem = "no pipeline (expected pp=N)";

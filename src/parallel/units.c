@@ -4,16 +4,6 @@
 /* ---- the part of Python's re that names of units need: letters, `.`, `\d`, `\w`, `\` before a
    letter that is meant itself, [0-9a-z], each with `*`, `+` or `?` behind it; `|` between */
 
-/* The end of the atom at p. */
-static const char *vram__pattern_atom_end(const char *p, const char *end) {
-  if (*p == '[') {
-    while (p < end && *p != ']')
-      p++;
-    return p < end ? p + 1 : end;
-  }
-  return p + 1 < end && *p == '\\' ? p + 2 : p + 1;
-}
-
 static int vram__pattern_in_set(const char *p, const char *end, char c) {
   int in = 0, not_in = p < end && *p == '^';
   for (p += not_in; p < end; p++) {
@@ -184,6 +174,15 @@ VRAM__FN int vram__units_known(const vram_graph *g, vram_words units) {
   return 0;
 }
 
+/* Has it parameters or operations? Views whose names have a number are no module. */
+static uint8_t vram__unit_does(const vram__unit_run *run) {
+  const vram_node *n;
+  for (n = run->first; n != run->last->next; n = n->next)
+    if (n->nparam || vram_node_flops(n))
+      return 1;
+  return 0;
+}
+
 VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
                                          uint32_t cap) {
   const vram_node *n = g->first;
@@ -193,6 +192,7 @@ VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, 
     const vram_node *last = run.first;
     for (n = run.first; n != run.last->next; n = n->next)
       last = n->op < VRAM_OP_COUNT ? n : last;
+    run.is_unit &= vram__unit_does(&run);
     if (run.is_unit && count < cap) {
       list[count].first = run.first;
       list[count].last = last;

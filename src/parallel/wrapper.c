@@ -111,8 +111,9 @@ static const char *vram__shard_refuses(const vram_graph *g, const vram_step_opti
   return NULL;
 }
 
-/* What no rank can begin with, or NULL. */
-VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o) {
+/* What no rank can begin with, or NULL; *found: the words of that. */
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o,
+                                           vram_words *found) {
   vram__wrapper w;
   if (g->is_cut && vram__shard_refuses(g, o))
     return vram__shard_refuses(g, o);
@@ -124,10 +125,16 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
     return "a rank that the world does not have";
   if ((o->parallel->units.text || o->parallel->wrapper == VRAM_WRAPPER_FSDP2 ||
        o->parallel->wrapper == VRAM_WRAPPER_FSDP1) &&
-      !vram__units_known(g, o->parallel->units))
+      !vram__units_known(g, o->parallel->units)) {
+    *found = o->parallel->units;
+    if (!found->text) {
+      found->text = g->unit_first->text;
+      found->len = g->unit_first->len;
+    }
     return o->parallel->units.text ? "units: no name of this model begins so (expected auto, root, "
                                      "or a pattern of names: layers.\\d)"
                                    : "unit lines: no module of this model has one of these names";
+  }
   if (o->parallel->tp > 1 && !g->is_cut)
     return "a whole graph with tensor parallelism (expected what vram_parallel_cut makes of it)";
   if (o->parallel->ep > 1 && !g->is_cut)

@@ -227,7 +227,8 @@ static vram_result vram__cuts_play(vram__cutting *t) {
   s->cuts = c;
   s->caches = NULL;
   s->problem_node = NULL;
-  s->problem = vram__step_misuse(t->g, &t->o, &result);
+  s->problem_words.len = 0;
+  s->problem = vram__step_misuse(s, t->g, &t->o, &result);
   if (s->problem)
     return result;
   /* which leaves get a gradient is known beforehand: only the step itself is counted */

@@ -30,13 +30,18 @@ VRAM__FN int vram__plan_is_by_unit(const vram_graph *g, const vram_step_options 
 
 /* ---- plays */
 
-static vram_result vram__units_try(vram__unit_search *u, uint64_t budget, vram_report *r) {
+/* The ranges of the units that are taken. */
+static void vram__units_collect(vram__unit_search *u) {
   uint32_t i, n = 0;
   for (i = 0; i < u->n; i++)
     if (u->unit[i].taken)
       u->q->range[n++] = u->unit[i].run;
   u->q->plan->nrange = n;
-  return vram__step_try(u->q, n, budget, r);
+}
+
+static vram_result vram__units_try(vram__unit_search *u, uint64_t budget, vram_report *r) {
+  vram__units_collect(u);
+  return vram__step_try(u->q, u->q->plan->nrange, budget, r);
 }
 
 static void vram__units_take(vram__unit_search *u, uint32_t count) {
@@ -174,11 +179,12 @@ static vram_result vram__units_leave(vram__unit_search *u) {
   return result;
 }
 
-/* The smallest budget that one of the grid fits, which is the plan where none fits this one. */
+/* The smallest budget that one of the grid fits; the cheapest of those is the plan where none fits
+   this one. */
 static vram_result vram__units_smallest(vram__unit_search *u) {
   vram_planned_step *p = u->q->plan;
   vram_result result = VRAM_OK;
-  uint64_t need;
+  uint64_t need, cost = VRAM_OVERFLOW;
   uint32_t i, k, last_first;
   p->smallest_budget_bytes = VRAM_OVERFLOW;
   for (last_first = 0; last_first < 2; last_first++) {
@@ -188,13 +194,13 @@ static vram_result vram__units_smallest(vram__unit_search *u) {
       if (last_first && (count == 0 || count == u->n))
         continue;
       vram__units_take(u, count);
-      for (k = 0, p->nrange = 0; k < u->n; k++)
-        if (u->unit[k].taken)
-          u->q->range[p->nrange++] = u->unit[k].run;
+      vram__units_collect(u);
       result = vram__step_need(u->q, p->nrange, p->smallest_budget_bytes, &need);
-      if (result || need >= p->smallest_budget_bytes)
+      if (result || need > p->smallest_budget_bytes || need == VRAM_OVERFLOW ||
+          (need == p->smallest_budget_bytes && vram__units_cost(u) >= cost))
         continue;
       p->smallest_budget_bytes = need;
+      cost = vram__units_cost(u);
       for (k = 0; k < u->n && !p->feasible; k++)
         u->unit[k].best = u->unit[k].taken;
     }

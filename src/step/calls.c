@@ -261,7 +261,7 @@ VRAM__FN void vram__calls_find(vram__step *s) {
   const uint32_t segments = s->o->checkpoint_segments;
   uint64_t others = s->o->ncheckpoint ? s->o->ncheckpoint : segments > 1 ? segments - 1 : 0;
   uint32_t i, count = 0, *last = s->name_of;
-  if (!s->train || !(others || g->ncheckpoint))
+  if (!s->train || s->pipe || !(others || g->ncheckpoint)) /* a pipeline's parts have them */
     return;
   vram__ranges_last_uses(g, last);
   if (segments && s->o->ncheckpoint)

@@ -37,6 +37,8 @@ VRAM__FN const char *vram__epoch_misuse(const vram_graph *g, const vram_step_opt
   uint32_t i;
   if (!o->train)
     return NULL;
+  if (vram__pipe_is(o) && (o->last_batch || o->evaluation || o->dry_run))
+    return "a last batch, an evaluation or a dry run of a pipeline is not played yet";
   if (o->zero_grad_end && (o->keep_grads || o->zero_grad_late || g->nzero_grad))
     return "zero_grad() behind the optimizer's step goes with no other zero_grad()";
   if (o->zero_grad_end && vram__in_backward_is(o))

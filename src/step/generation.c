@@ -126,7 +126,7 @@ VRAM_API vram_result vram_generation_step(vram_generation *gen, const vram_graph
   if (!o)
     o = &none;
   vram__memory_zero(&s, sizeof s);
-  s.problem = vram__step_misuse(g, o, &r);
+  s.problem = vram__step_misuse(&s, g, o, &r);
   if (!s.problem && (o->train || o->prefetch || o->pinned))
     s.problem = "a generation that trains, or has batches that wait";
   else if (!s.problem && g->ncache != p->caches.room)

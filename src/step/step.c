@@ -619,8 +619,9 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
 }
 
 /* What no step can begin with, or NULL. */
-VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
-                                       vram_result *why) {
+VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
+                                       const vram_step_options *o, vram_result *why) {
+  const char *refused;
   *why = g->error.code ? g->error.code : VRAM_ERR_VALUE;
   if (g->error.code)
     return g->error.text;
@@ -646,8 +647,9 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
     return "ncheckpoint without checkpoint";
   if (g->checkpoint_open)
     return "a checkpoint block that has not ended";
-  if (vram__wrapper_refuses(g, o))
-    return vram__wrapper_refuses(g, o);
+  refused = vram__wrapper_refuses(g, o, &s->problem_words);
+  if (refused)
+    return refused;
   if (vram__epoch_misuse(g, o))
     return vram__epoch_misuse(g, o);
   return vram__training_misuse(g, o);
@@ -662,6 +664,11 @@ VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *e
   err->code = r;
   if (r)
     vram__text_puts(err->text, sizeof err->text, &n, s->problem ? s->problem : vram_result_text(r));
+  if (r && s->problem_words.len) {
+    vram__text_puts(err->text, sizeof err->text, &n, ": '");
+    vram__text_put(err->text, sizeof err->text, &n, s->problem_words.text, s->problem_words.len);
+    vram__text_puts(err->text, sizeof err->text, &n, "'");
+  }
   if (r && s->problem_node) {
     const vram__span label = vram__node_label(s->problem_node);
     vram__text_puts(err->text, sizeof err->text, &n, " (node ");
@@ -681,7 +688,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   if (!o)
     o = &none;
   vram__memory_zero(&s, sizeof s);
-  s.problem = vram__step_misuse(g, o, &r);
+  s.problem = vram__step_misuse(&s, g, o, &r);
   if (!s.problem && vram__pipe_is(o))
     r = vram__pipe_begin(&g, o, &scratch, &scratch_bytes, &s);
   else if (!s.problem)
@@ -718,7 +725,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.nodes = NULL;
   silent.replay = NULL;
   vram__memory_zero(&s, sizeof s);
-  if (vram__step_misuse(g, &silent, &r))
+  if (vram__step_misuse(&s, g, &silent, &r))
     return r;
   if (vram__pipe_is(&silent) &&
       (r = vram__pipe_begin(&g, &silent, &scratch, &scratch_bytes, &s)) != VRAM_OK)

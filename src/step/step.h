@@ -114,7 +114,8 @@ VRAM__FN void vram__pipe_put_inputs(vram__step *s);
 VRAM__FN void vram__pipe_play(vram__step *s);
 VRAM__FN int vram__pipe_differs(const vram__step *s);
 
-VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o);
+VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_options *o,
+                                           vram_words *found);
 
 /* What a layer adds to what a step counts: 64 bits each, so that one is less than another one by
    numbers, too. */
@@ -305,8 +306,8 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     uint32_t how);
 VRAM__FN void vram__step_error(const vram__step *s, vram_result r, vram_error *err);
-VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
-                                       vram_result *why);
+VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
+                                       const vram_step_options *o, vram_result *why);
 
 static inline void vram__variable_name(vram__step *s, const vram_value *v, vram__tensor t) {
   s->name_of[v->index] = v->index;

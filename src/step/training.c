@@ -115,12 +115,15 @@ static int vram__backward_roots(vram__step *s, const vram_node *n, vram__tensor 
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
     vram__history_refresh(s, t);
     root[i] = *t;
-    if (!vram__is_grad_fn(vram__tensor_fn(s, *t)) &&
-        (n->nin == 1 || !(vram__tensor_fn(s, *t) & VRAM__LEAF))) {
-      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[i]->node,
-                        "backward of a value that needs no gradient: PyTorch stops with an error");
-      return 0;
-    }
+    if (vram__is_grad_fn(vram__tensor_fn(s, *t)) ||
+        (n->nin > 1 && (vram__tensor_fn(s, *t) & VRAM__LEAF)))
+      continue;
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, n->in[i]->node ? n->in[i]->node : n,
+                      vram__tensor_fn(s, *t) & VRAM__LEAF
+                          ? "backward of a leaf alone is not played"
+                          : "backward of a value that needs no gradient: PyTorch stops with an "
+                            "error");
+    return 0;
   }
   return 1;
 }

@@ -434,6 +434,7 @@ struct vram__step {
   vram__total optim_all; /* a list like all trainable parameters */
   const char *problem;   /* why these options are impossible */
   const vram_node *problem_node;
+  vram_words problem_words;        /* what was found */
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *dims_cache[64];
   const vram_dims *scalar;

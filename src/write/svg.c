@@ -260,7 +260,7 @@ static int vram__svg_small(vram__svg *d) {
   const uint64_t from = t->peak.event / t->width * t->width;
   uint32_t i;
   d->across = t->events + 1;
-  vram__svg_scale(d, d->o->plot_bytes);
+  vram__svg_scale(d, d->o->plot_bytes > t->peak.total ? d->o->plot_bytes : t->peak.total);
   d->plot.y = 120;
   vram__svg_scale_lines(d);
   vram__svg_areas(d);
